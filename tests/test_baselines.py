@@ -15,15 +15,20 @@ from fathom.results.baselines import (
     BaselineComparison,
     BaselineRanks,
     RandomOrder,
+    RunBaselines,
     _ranks_of_means,
     above_chance,
     baselines,
     verdict_text,
+    which_is_above,
+    why_no_names,
 )
-from fathom.results.claims import decide
-from fathom.results.estimates import point_estimate
+from fathom.results.claims import OPPOSITE, SIGNIFICANT, UNDETERMINED, Decision, decide
+from fathom.results.estimates import difference, point_estimate
+from fathom.results.loading import read_runs
 from fathom.results.measures import against
 from fathom.results.rows import Rows
+from fathom.results.samples import Sample
 from fathom.results.summary import summarise
 from tests.answerers import answered, at_random, knowing, known_of, world
 from tests.test_report import ROWS, Fake, scored
@@ -379,3 +384,51 @@ def test_a_missing_baseline_by_names_has_a_reason(tmp_path: Path) -> None:
     told = [summarise(answered(tmp_path / str(n), at_random(n), data)).notes for n, data in enumerate((small, large))]
     assert not any("no baseline by names" in note for note in told[0])
     assert any("no baseline by names" in note for note in told[1])
+
+
+def test_names_of_some_queries_alone_are_not_missing() -> None:
+    """A query alone in its relation has no names baseline; only without any there is a reason to give."""
+    ranked = {"names": BaselineRanks(np.array([[1.0, np.nan], [1.0, np.nan]]))}
+    counts = {"number_of_candidates": np.array([4.0, 0.0]), "natural": False}
+    assert why_no_names(SimpleNamespace(**counts), ranked) == ""
+    none = {"names": BaselineRanks(np.full((2, 2), np.nan))}
+    assert why_no_names(SimpleNamespace(**counts), none).startswith("no baseline by names")
+    counts["number_of_candidates"] = np.zeros(2)  # written answers
+    assert why_no_names(SimpleNamespace(**counts), none) == ""
+
+
+def test_a_baseline_of_some_facts_is_compared_on_these(tmp_path: Path) -> None:
+    """c00 is right in four facts of one relation and in the only one of another, which has no majority.
+
+    The majority has four of four right. The answerer has three of these right, and the fifth: 3/4 − 4/4.
+    """
+    data = world([[0]] * 5, each=[4, 1])
+    run = answered(tmp_path / "run", knowing({"q000", "q001", "q002", "q004"}), data)
+    [facts] = read_runs([run], (), "", lambda one: one, fewest=1)
+    found = RunBaselines(facts)
+    compared = {one.baseline: one for one in found.compare(1, facts.facts)}
+    assert (compared["majority"].value, compared["majority"].difference.n) == (1, 4)
+    assert compared["majority"].difference.value == pytest.approx(-1 / 4)
+    assert (compared["random"].value, compared["random"].difference.n) == (pytest.approx(1 / 20), 5)
+    assert compared["random"].difference.value == pytest.approx(4 / 5 - 1 / 20)
+    strongest = found.strongest(1, facts.facts)
+    assert strongest is not None
+    assert strongest.baseline == "majority"
+    assert found.known(facts.facts) == facts.facts[4:]  # what the majority has right as well is not known
+
+
+def test_which_of_two_models_is_above_the_baselines() -> None:
+    """Twenty differences of 1 are above, of −1 below; without an estimate it is unknown."""
+
+    def decided(value: float | None) -> Decision:
+        number = None if value is None else difference([value] * 20, [0.0] * 20, Sample("fact"), "")
+        return decide({"": above_chance("", [BaselineComparison("names", 0, number)])})[""]
+
+    above, below, unknown = decided(1.0), decided(-1.0), decided(None)
+    assert [above.word, below.word, unknown.word] == [SIGNIFICANT, OPPOSITE, UNDETERMINED]
+    assert which_is_above([above, above], ("a", "b")) == "both"
+    assert which_is_above([above, below], ("a", "b")) == "a"
+    assert which_is_above([below, above], ("a", "b")) == "b"
+    assert which_is_above([below, below], ("a", "b")) == "neither"
+    for one in (unknown, None):
+        assert which_is_above([above, one], ("a", "b")) is which_is_above([one, above], ("a", "b")) is None

@@ -34,6 +34,7 @@ def test_an_exchange_of_two_ways_is_a_product_of_signs() -> None:
     own, _ = exchanged(np.ones(72), np.zeros(72), sample, np.random.default_rng(3))
     signs = 2 * own.reshape(8, 9) - 1
     assert np.linalg.matrix_rank(signs) == 1
+    assert {*signs[0]} == {*signs[:, 0]} == {-1, 1}
     assert 0 < own.mean() < 1
 
 
@@ -70,6 +71,14 @@ def test_a_margin_is_checked_where_the_second_is_worse_by_it() -> None:
     assert checked.rate.value <= 0.1
 
 
+def test_not_worse_needs_no_equivalence() -> None:
+    """With errors of √(1/2 / 40) = 0.11 no difference is within 0.05 on both sides; one in twenty is on one side."""
+    draw = np.random.default_rng(6)
+    first, second = (draw.random((2, 40)) < 0.5).astype(float)
+    _, checked = check_difference(NAMES, first, second, Sample("fact"), 0.05)
+    assert 0.01 <= checked.rate.value <= 0.1
+
+
 def test_a_run_is_exchanged_with_its_strongest_baseline() -> None:
     draw = np.random.default_rng(4)
     own, weak, strong = ((draw.random(200) < share).astype(float) for share in (0.9, 0.1, 0.4))
@@ -78,6 +87,17 @@ def test_a_run_is_exchanged_with_its_strongest_baseline() -> None:
     assert checked is not None
     assert checked.rate.value <= 0.06  # one direction alone is claimed
     assert check_baselines("m", own, {"random": baselines["random"]}, Sample("fact")) is None
+    weak[0] = np.nan  # known of some facts alone
+    assert check_baselines("m", own, {"random": baselines["random"], "majority": weak}, Sample("fact")) is None
+
+
+def test_the_exchange_is_with_the_strongest_not_the_weakest() -> None:
+    """The run is as good as the names, so that it is above them by chance; exchanged with the majority, it never is."""
+    draw = np.random.default_rng(7)
+    own, weak, strong = ((draw.random(200) < share).astype(float) for share in (0.9, 0.1, 0.85))
+    checked = check_baselines("m", own, {"majority": weak, "names": strong}, Sample("fact"))
+    assert checked is not None
+    assert 0.005 <= checked.rate.value <= 0.06
 
 
 def test_rates_are_stated_with_the_result(tmp_path, fathom) -> None:

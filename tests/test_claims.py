@@ -88,7 +88,7 @@ def test_one_of_several_directed_contrasts_refutes_a_claim() -> None:
     assert alone.p_value is not None
     assert other.p_value is not None
     weak = verdict(Contrast("a", GOOD, 1), Contrast("b", alone, 1))
-    assert (weak.word, weak.reason) == (NO_DIFFERENCE, "not significant: b")
+    assert (weak.word, weak.reason) == (NO_DIFFERENCE, "not significant: b (of the other sign)")
     assert weak.p_value == pytest.approx(2 * alone.p_value)
     strong = verdict(Contrast("a", GOOD, 1), Contrast("b", other, 1))
     assert (strong.word, strong.reason) == (OPPOSITE, "b is significant in the other direction")
@@ -100,6 +100,20 @@ def test_one_of_several_directed_contrasts_refutes_a_claim() -> None:
     # What could not be tested cannot refute either.
     missing = verdict(Contrast("a", alone, 1), Contrast("b", None, 1, optional=True))
     assert missing.p_value == pytest.approx(alone.p_value)
+
+
+def test_what_does_not_refute_counts_for_nothing_in_the_other_direction() -> None:
+    """Neither by itself, nor as one of two that could refute."""
+    number = near(-0.055)
+    alone = verdict(Contrast("a", number, 1, refutes=False))
+    assert (alone.word, alone.p_value) == (NO_DIFFERENCE, 1)
+    assert alone.reason == "not significant: a (of the other sign)"
+    assert difference_in_words(alone).endswith("], of the other sign")  # no p value beside an interval without zero
+    assert verdict(Contrast("a", GOOD, 1, refutes=False)).word == SIGNIFICANT
+    both = verdict(Contrast("a", BAD, 1, refutes=False), Contrast("b", number, 1))
+    assert (both.word, both.p_value) == (OPPOSITE, pytest.approx(number.p_value))
+    assert both.decisive is not None
+    assert both.decisive.name == "b"
 
 
 def test_a_refuted_claim_counts_in_its_family() -> None:

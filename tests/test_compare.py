@@ -554,7 +554,7 @@ def test_equivalence_and_planning_on_the_command_line(made, fathom):
     typed = ["compare", one.path, other.path, "--metrics", "accuracy", "--margin", "20", "--detect", "3"]
     code, printed, _ = fathom(*typed)
     assert code == 0
-    assert "They are equivalent within 20 points." in " ".join(printed.split())
+    assert "They are equivalent within 20 points (interval of these tests: " in " ".join(printed.split())
     told = json.loads(fathom(*typed, "--format", "json")[1])
     [pair], [plan] = told["pairs"], told["plans"]
     assert (pair["verdict"], pair["margin"], pair["margin_verdict"]) == ("equivalent", 20, "equivalent")
@@ -663,14 +663,18 @@ def test_sentences_on_a_margin(made):
         return compare(of_forty(made, *ends), metrics=["accuracy"], margin=margin).answer[0]
 
     one = said((30, 31), 20)
-    assert mentioned(one, "m31 and m30 show no significant difference", "They are equivalent within 20 points.")
+    assert mentioned(
+        one,
+        "m31 and m30 show no significant difference",
+        "They are equivalent within 20 points (interval of these tests: -11.7 to 5.2).",
+    )
     assert "worse" not in one
-    assert "Whether m31 is worse than m30 by more than 2 points is undecided." in said((30, 31), 2)
+    assert "Whether m31 is worse than m30 by more than 2 points is undecided (" in said((30, 31), 2)
     ten = said((30, 40), 2)
-    assert mentioned(ten, "m40 knows more than m30", "m40 is not worse than m30 by more than 2 points.")
-    assert mentioned(said((40, 30), 2), "m40 knows more than m30", "m30 is worse than m40 by more than 2 points.")
+    assert mentioned(ten, "m40 knows more than m30", "m40 is not worse than m30 by more than 2 points (")
+    assert mentioned(said((40, 30), 2), "m40 knows more than m30", "m30 is worse than m40 by more than 2 points (")
     within = said((30, 40), 60)
-    assert mentioned(within, "m40 knows more than m30", "significant, but the two are equivalent within 60 points.")
+    assert mentioned(within, "m40 knows more than m30", "significant, but the two are equivalent within 60 points (")
 
 
 def test_sentences_on_many_pairs(made):

@@ -140,6 +140,26 @@ class TestAgreement:
         assert found.within.value == pytest.approx(1)
         assert found.log_ranks.value == pytest.approx(0.5**0.5)
 
+    def test_a_search_that_stopped_leaves_no_correlation(self, made: RunMaker) -> None:
+        """Ranks 1 to 10 of ten facts by both; the first run stopped the last one's search at rank 5.
+
+        Within 5, five facts are hit by both and five by neither, the last among these.
+        """
+        data = world([[0]] * 10, relations=2)
+        first, second = (made(by_ranks(range(1, 11)), data) for _ in range(2))
+        rows = first.predictions().to_pylist()
+        rows[9] |= dict.fromkeys(("rank", "rank_optimistic", "rank_pessimistic"), None) | {"rank_above": 5}
+        (first.path / "predictions" / "part-0.parquet").unlink()
+        first.add_shard("0", rows)
+        for runs in ([first, second], [second, first]):
+            found = agreement_of(runs, k=5)
+            assert all(np.isnan(number.value) for number in found.correlations.values())
+            assert all(mentioned(number.note, "--max-rank") for number in found.correlations.values())
+            assert quadrants(found) == [0.5, 0.5, 0, 0]
+            assert (found.stopped, found.left_out, len(found.points)) == (1, 0, 9)
+            assert [point[1:] for point in found.points] == [(rank, rank) for rank in range(1, 10)]
+        assert agreement_of([second, made(by_ranks(range(1, 11)), data)], k=5).ranks.value == pytest.approx(1)
+
 
 def quadrants(found: Agreement) -> list[float]:
     return values([found.both_hit, found.both_miss, found.only_first, found.only_second])

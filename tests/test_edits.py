@@ -126,3 +126,18 @@ def test_another_sampling_unit_and_data_without_edits(made: Made, edits: QuerySe
     assert not found.edits
     assert "edits" not in [table.title for table in found.tables]
     assert not any("Edits" in sentence for sentence in found.answer)
+
+
+def test_recipes_name_the_run_of_each_number(made: Made, edits: QuerySet) -> None:
+    """Before: 1 of 12 targets has the new answer, after: 3 of 12."""
+    target = [query.id for query in edits.queries if query.groups["prompt"] == "target"]
+    every = {query.id for query in edits.queries}
+    runs = [made(knowing(every - {*target[:count]}), edits, model=name) for name, count in (("old", 1), ("new", 3))]
+    efficacy = diff(*runs).edits[0]
+    assert [one.value for one in (efficacy.before, efficacy.after)] == pytest.approx([1 / 12, 3 / 12])
+    assert efficacy.difference.value == pytest.approx(2 / 12)
+    assert ["model:models/old@old|" in efficacy.before.recipe, "model:models/new@new|" in efficacy.after.recipe] == [
+        True,
+        True,
+    ]
+    assert "|model:models/new@new − models/old@old|" in efficacy.difference.recipe

@@ -174,7 +174,7 @@ def test_a_run_of_an_earlier_version_is_read(name, fathom):
 
 
 @pytest.mark.usefixtures("written")
-@pytest.mark.parametrize("name", OLD)
+@pytest.mark.parametrize("name", sorted({*OLD} - {"choice"}))  # which did not score the space before an option
 def test_a_run_of_an_earlier_version_is_resumed(name, desk, fathom, monkeypatch):
     for module in OLD_EXTRAS.get(name, ()):
         pytest.importorskip(module)

@@ -16,8 +16,11 @@ from fathom.metrics.ranking import finest_rank
 from fathom.probes.options import OntologyOptions
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
+from fathom.results.tasks import _Counted, baselines_of
 from fathom.run import run
+from fathom.store.files import write_json
 from fathom.studies.ontology import analyse, conclude, files, tables
+from tests.answerers import answered, constant, world
 from tests.scripted import ScriptedModel
 from tests.test_ontology import KNOWS
 from tests.test_ontology import asked as without_hierarchy
@@ -226,3 +229,33 @@ def test_distances_of_dropped_answers_are_not_stored(rooted, tmp_path):
     rows = Rows(probed(replace(rooted, queries=queries), tmp_path, {}))
     assert rows.distances == [None] * 3
     assert [rows.at_distance(query) for query in range(3)] == [[0]] * 3
+
+
+def test_the_baseline_of_the_finest_by_hand(tmp_path):
+    """c01, c02 and c03 are below c00. Finest training answers: c02 three times, c03 twice, c01 once.
+
+    Item 0, right of c00 and c01: c02 and c03 are ahead of c01, so 1/3. Item 1, right of c00, c01 and c02: its finest
+    answers are c01 and c02, and c02 is first. MRR finest is (1/3 + 1) / 2, and one of two items is remembered.
+    """
+    data = world([[0, 1], [0, 1, 2]], relations=1)
+    steps = [(2, 1), (2, 1, 1)]
+    queries = tuple(replace(query, distances=own) for query, own in zip(data.queries, steps, strict=True))
+    folder = answered(tmp_path / "run", constant, replace(data, queries=queries))
+    above = {"all": {name: ["c00"] for name in ("c01", "c02", "c03")}}
+    golds = [["c00", "c02"], ["c00", "c02", "c03"], ["c00", "c03", "c02"], ["c00", "c01"]]
+    write_json(folder.path / "artifacts" / "hierarchy.json", above)
+    write_json(folder.path / "artifacts" / "training.json", {"r0": golds})
+    found = baselines_of(folder, Rows(folder))["r0"]
+    assert found.numbers["MRR finest"].value == pytest.approx((1 / 3 + 1) / 2)
+    assert found.numbers["remembered"].value == 0.5
+    assert found.numbers["MRR"].value == 1  # c00 is the most frequent of all answers
+    assert found.reciprocal == pytest.approx({"q000": 1 / 3, "q001": 1})
+
+
+def test_the_finest_answers_of_training_and_of_all_items():
+    above = {"c01": ("c00",), "c02": ("c00",)}
+    golds, fine = [["c00", "c01", "c02"], ["c00"], ["c00", "c02"]], [["c01", "c02"], ["c00"], ["c02"]]
+    items = list(zip("xyz", golds, strict=True))
+    counted = _Counted(golds, items, {}, 0).of_finest(above)
+    assert (counted.training, counted.items) == (fine, list(zip("xyz", fine, strict=True)))
+    assert _Counted(None, items, {}, 0).of_finest(above).training is None

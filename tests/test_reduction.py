@@ -31,10 +31,11 @@ def scored(roles: list[int], log_probs: list[float] | None) -> ScoredStatement:
 
 @pytest.mark.parametrize(
     ("attention", "score", "expected"),
-    [  # of BOS, subject, template, answer, template with −1, −2, −4, −8, −16 nats, and of answer, special, answer
-        (Attention.CAUSAL, Score.FULL, [-30, -128]),
-        (Attention.CAUSAL, Score.CONDITIONAL, [-24, -128]),
-        (Attention.CAUSAL, Score.ANSWER, [-8, -128]),
+    [  # of BOS, subject, template, answer, template with −1, −2, −4, −8, −16 nats, and of answer, special, answer,
+        # whose first token a causal model cannot score
+        (Attention.CAUSAL, Score.FULL, [-30, None]),
+        (Attention.CAUSAL, Score.CONDITIONAL, [-24, None]),
+        (Attention.CAUSAL, Score.ANSWER, [-8, None]),
         (Attention.BIDIRECTIONAL, Score.FULL, [-30, -160]),
         (Attention.BIDIRECTIONAL, Score.CONDITIONAL, [-8, -160]),
         (Attention.BIDIRECTIONAL, Score.ANSWER, [-8, -160]),
@@ -46,7 +47,8 @@ def test_what_counts_by_hand(attention, score, expected):
         scored([SPECIAL, SUBJECT, TEMPLATE, ANSWER, TEMPLATE], [-1, -2, -4, -8, -16]),
         scored([ANSWER, SPECIAL, ANSWER], [-32, -64, -128]),
     ]
-    assert reduce_all(statements, StatementScoring(Reduction.SUM, score), attention).scores.tolist() == expected
+    scores = reduce_all(statements, StatementScoring(Reduction.SUM, score), attention).scores.tolist()
+    assert [None if np.isnan(value) else value for value in scores] == expected
 
 
 @pytest.mark.parametrize("attention", list(Attention))
@@ -63,9 +65,12 @@ def test_all_at_once_are_one_by_one(way, attention):
     statements.append(scored([], None))
     found = reduce_all(statements, way, attention)
     counted = [counted_tokens(one.tokens, way.score, attention) for one in statements]
+    begins_with_answer = [list(one.tokens.roles[:1]) == [ANSWER] for one in statements]
     one_by_one = [
-        np.nan if one.log_probs is None else reduce_scores(one.log_probs, which, way.reduction)
-        for one, which in zip(statements, counted, strict=True)
+        np.nan
+        if one.log_probs is None or (is_first and attention is Attention.CAUSAL)
+        else reduce_scores(one.log_probs, which, way.reduction)
+        for one, which, is_first in zip(statements, counted, begins_with_answer, strict=True)
     ]
     np.testing.assert_array_equal(found.scores, one_by_one)
     assert found.counts.tolist() == [int(which.sum()) for which in counted]

@@ -12,7 +12,7 @@ from scipy import stats
 
 from fathom.errors import BadInput
 from fathom.results.rows import Rows
-from fathom.results.samples import Origin, Sample, by_default, check_key, drawn, legend, sample_of_origins
+from fathom.results.samples import Origin, Sample, by_default, check_key, drawn, legend, sample_of_origins, scope
 from fathom.results.summary import summarise
 from fathom.store.folder import RunFolder
 from tests.messages import mentioned, mentions
@@ -129,3 +129,24 @@ def test_every_table_says_what_its_intervals_are_of(tmp_path, fathom):
     assert "each for itself" in legend("query")
     numbers = json.loads(fathom("metrics", str(folder.path), "--format", "json")[1])
     assert "cluster:subject within relation" in numbers["Results"][0]["recipe"]
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("relation", "It generalises to other relations like these."),
+        ("relation and subject", "It generalises to other relations and subjects like these."),
+        ("fact within relation", "It generalises to other facts of these relations, not to other relations."),
+        ("relation and seed", "It generalises to other relations like these, and to other seeds."),
+        (
+            "relation and subject and seed",
+            "It generalises to other relations and subjects like these, and to other seeds.",
+        ),
+        (
+            "subject within relation and seed",
+            "It generalises to other subjects of these relations, and to other seeds, not to other relations.",
+        ),
+    ],
+)
+def test_the_scope_of_each_sampling_unit(key, said):
+    assert scope(key) == said

@@ -129,3 +129,10 @@ def test_the_smallest_effect_is_in_the_unit_of_the_number():
     assert smallest_effect(number, level=0.01) == pytest.approx(smallest_difference(number.error, 39, level=0.01))
     assert np.isnan(smallest_effect(interval([0, 0], limits=(-1, 1))))
     assert np.isnan(smallest_effect(interval([0.5])))
+
+
+def test_both_tails_count_for_the_power():
+    """A true difference of one error is significant with P(Z > 1.96 − 1) + P(Z < −1.96 − 1) = 0.170."""
+    critical = stats.norm.ppf(0.975)
+    power = stats.norm.sf(critical - 1) + stats.norm.cdf(-critical - 1)
+    assert smallest_difference(1.0, 1e6, power) == pytest.approx(1, abs=1e-4)

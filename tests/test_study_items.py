@@ -18,11 +18,12 @@ from fathom.data.selection.filters import select
 from fathom.data.selection.options import SelectionOptions
 from fathom.errors import BadInput
 from fathom.metrics.items import choose_items, count_shared_errors, label_evidence, rest_accuracy
+from fathom.metrics.significance import PERMUTATIONS
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES, items
 from fathom.studies.options import ItemsOptions
-from tests.answerers import Answerer, answered, at_random, candidates, world
+from tests.answerers import Answerer, answered, at_random, candidates, knowing, world
 
 FACTS, MODELS = 200, 8
 LABELS = [[number % 20] for number in range(FACTS)]
@@ -130,6 +131,13 @@ def test_a_favourite_is_little_evidence() -> None:
     of_b, of_c = (evidence([[*others, answer]], [False], [0.5], 10)[0] for answer in (0, 1))
     assert of_b == pytest.approx(np.log(0.5 * (1 + 1 / (10 / 20)) / 10))
     assert of_c == pytest.approx(np.log(0.5 * (1 + 1 / (2 / 20)) / 10))
+
+
+def test_a_model_without_an_answer_is_no_evidence() -> None:
+    """The second model has neither the label nor another answer: the evidence is that of the first alone."""
+    expected = np.log(0.1 * (1 + 9 * 3) / 3)
+    found = evidence([[0], [-1]], [False, False], [0.9, 0.8], 3)
+    assert found.tolist() == [pytest.approx(expected), -np.inf]
 
 
 def test_no_evidence_without_wrong_answers() -> None:
@@ -283,12 +291,29 @@ def test_another_right_answer_is_no_error(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------- difficulty, discrimination
 
 
+def test_what_is_expected_is_the_mean_of_permutations_alone(found: items.Items) -> None:
+    """Times the pairs and the permutations it is a whole number of equal answers."""
+    whole = found.shared_errors[0]
+    count = whole["expected"] * whole["pairs"] * PERMUTATIONS
+    assert count == pytest.approx(round(count), abs=1e-3)
+
+
+def test_the_items_of_largest_covariance_come_first() -> None:
+    """Items of three relations, so that each is the whole of its relation. Covariances 1/18, 1/18 and −1/9."""
+    right = np.array([[1, 1, 1], [1, 1, 0], [0, 0, 1.0]])
+    assert choose_items(right, list("rst"), 1) == [0]
+    assert choose_items(right, list("rst"), 2) == [0, 1]
+
+
 def test_accuracy_on_the_others_by_hand() -> None:
     """Accuracies on the others, of three models on four items."""
     right = np.array([[1, 1, 1, 0], [1, 1, 0, 0], [0, 0, 0, 1.0]])
     rest = rest_accuracy(right, np.ones(4, dtype=bool))
     assert rest[:, 0] == pytest.approx([2 / 3, 1 / 3, 1 / 3])
     assert rest[:, 3] == pytest.approx([1, 2 / 3, 0])
+    # The fourth item is not common: all three others count for it, and two for each of these.
+    rest = rest_accuracy(right, np.array([True, True, True, False]))
+    assert rest.tolist() == [[1, 1, 1, 1], [1 / 2, 1 / 2, 1, pytest.approx(2 / 3)], [0, 0, 0, 0]]
 
 
 def test_discrimination_is_the_correlation_with_the_accuracy_on_the_others(found: items.Items) -> None:
@@ -412,3 +437,24 @@ def test_a_shortened_set_is_a_subset(found: items.Items, tmp_path: Path) -> None
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     with pytest.raises(BadInput, match="column 'fact'"):
         select(world(LABELS), SelectionOptions(subset=str(tmp_path / "other.csv")))
+
+
+def test_no_model_is_taken_for_perfect(tmp_path: Path) -> None:
+    """Two models are right on all of four facts but one on the first. Of others both are right on 3 of 3, which counts
+    as 5/6: one right and one wrong answer more. The odds are 5: (1/6) / (5 · 19), times 1 + 5 · 19 for the only wrong
+    answer."""
+    data = world([[0], [1], [2], [3]], relations=1)
+    made = [
+        answered(
+            tmp_path / name,
+            knowing(
+                {f"q{place:03}" for place in range(start, 4)},
+                lambda query, space, number: list(map(float, range(len(space)))),
+            ),
+            data,
+            model=name,
+        )
+        for name, start in (("a", 1), ("b", 0))
+    ]
+    [row] = [row for row in items.analyse(made).facts if row["other"]]
+    assert row["evidence"] == pytest.approx(np.log((1 + 5 * 19) / (6 * 5 * 19) / 19))

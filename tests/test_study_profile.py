@@ -6,7 +6,9 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.selection.reversal import reverse_queries
@@ -65,6 +67,21 @@ def test_cells_by_hand(tmp_path: Path) -> None:
         ("only generated", False, True),
         (profile.NONE, False, False),
     ]
+
+
+def test_the_interval_beyond_guessing_by_hand(tmp_path: Path) -> None:
+    """Of 20 facts, 10 are known one way, and none the other: 1/2, with the variance 1/4 / 19.
+
+    Each less its chance, two ways differ by at most 2, so the interval is Wilson's (1927) between −2 and 2: at 5/8 of
+    this width, with as many tosses as have the variance, 5/8 · 3/8 · 16 / (1/4 / 19) = 285.
+    """
+    data = world([[number] for number in range(20)], relations=1)
+    found = profile.analyse([run(tmp_path, range(10), data=data), run(tmp_path, range(0), "generation", data)])
+    beyond = found.pairs[0].claim.contrasts[0].estimate
+    bend = stats.t.ppf(0.975, 19) ** 2 / 285
+    half = np.sqrt(5 / 8 * 3 / 8 * bend + bend**2 / 4)
+    ends = [-2 + 4 * (5 / 8 + bend / 2 + sign * half) / (1 + bend) for sign in (-1, 1)]
+    assert (beyond.value, beyond.low, beyond.high) == pytest.approx((0.5, *ends))
 
 
 def test_one_direction_only(tmp_path: Path) -> None:
@@ -150,6 +167,21 @@ def test_cells_by_exposures_and_the_control(tmp_path: Path) -> None:
     assert found.checked.left_out == (10, 5)
     assert not found.control.holds
     assert "not significantly more often" in profile.conclude(found)[-1]
+
+
+def test_chance_of_every_way_is_the_product_of_both(tmp_path: Path) -> None:
+    """None of 40 unread facts is known both ways. Of 20 candidates each, 1/400 would be by random guessing.
+
+    A chance q above the interval has (1 − q)⁴⁰ / 2 < 0.025, so it ends at 1 − 0.05^(1/40), less 1/400.
+    """
+    data = world(EVEN)
+    file = design(tmp_path, data, {10: range(50), 0: range(50, 90)})
+    found = profile.analyse(
+        [run(tmp_path, range(40)), run(tmp_path, range(40), "generation")], ProfileOptions(design=file)
+    )
+    contrasts = {one.name: one.estimate for one in found.checked.control.contrasts}
+    assert contrasts["random"].value == pytest.approx(-1 / 400)
+    assert contrasts["random"].high == pytest.approx(1 - 0.05 ** (1 / 40) - 1 / 400)
 
 
 def test_unread_facts_that_are_known_are_no_control(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,10 @@ from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder
 from fathom.studies import validity
 from fathom.studies.options import ValidityOptions
-from fathom.studies.validity_estimates import BIASES
+from fathom.studies.validity_estimates import BIASES, PairedPreferences, Probe
 from tests.answerers import SCORING, Answerer, answered, world
 from tests.messages import mentioned, mentions
+from tests.test_compare import scored_twice
 
 DATA = world([[number % 20] for number in range(200)], relations=1)
 """Each answer is right in ten facts, of which five were read: frequency tells nothing of what was read."""
@@ -86,8 +89,11 @@ def test_auroc_by_hand(tmp_path: Path) -> None:
         nth = number_of(query) // 40 * 20 + number_of(query) % 20
         return 1 if nth < (60 if query.id in READ else 20) else 4
 
-    [one] = analyse(tmp_path, answered(tmp_path / "a", ranks_gold(place), DATA)).probes
+    found = analyse(tmp_path, answered(tmp_path / "a", ranks_gold(place), DATA))
+    [one] = found.probes
     assert one.numbers["AUROC"].value == pytest.approx(0.7)
+    errors = "20.0 % of the facts never read", "chance 5.0 %", "misses 40.0 % of those read 10 times"
+    assert mentioned(validity.conclude(found)[1], *errors)
     assert [level["accuracy"].value for level in one.levels] == [0.2, 0.6]
 
 
@@ -299,3 +305,63 @@ def test_frequency_alone_is_no_knowledge(tmp_path: Path) -> None:
     assert one.numbers["over frequency"].value == 0
     assert found.decisions[validity.VALID, 0].word == NO_DIFFERENCE
     assert "no probe significantly distinguishes" in validity.conclude(found)[0]
+
+
+def test_candidates_that_were_not_ranked_have_no_part_in_the_prior(tmp_path: Path) -> None:
+    """Three facts with the gold answers c00, c01 and c02. The second fact's search did not rank c00.
+
+    Means of the others: of the first 1, 4, 2.5; of the second 1.5, 2, 0.5; of the third 2, 3, 2. Scores less these:
+    1, −3, −2.5; −, 3, 3.5; −1, 0, −1. So the margins are 3.5, −0.5 and −1, and the ranks 1, 2 and 2.5.
+    """
+    scores = {"q000": [2.0, 1.0, 0.0], "q001": [np.nan, 5.0, 4.0], "q002": [1.0, 3.0, 1.0]}
+    data = world([[0], [1], [2]], relations=1, size=3)
+    rows = Rows(answered(tmp_path / "a", lambda query, *_: scores[query.id], data))
+    found = without_prior(rows, SCORING.name)
+    assert found is not None
+    assert found.margin.tolist() == pytest.approx([3.5, -0.5, -1])
+    assert found.place.tolist() == pytest.approx([0, -np.log10(2), -np.log10(2.5)])
+    # By the scores of another run: c00 by the first and third fact alone.
+    found = without_prior(rows, SCORING.name, rows)
+    assert found is not None
+    # Means 1.5, 3 and 5/3 leave 0.5, −2, −5/3; −, 2, 7/3; −0.5, 0, −2/3.
+    assert found.margin.tolist() == pytest.approx([0.5 + 5 / 3, 2 - 7 / 3, -2 / 3])
+    assert found.place.tolist() == pytest.approx([0, -np.log10(2), -np.log10(3)])
+
+
+def test_chance_is_the_mean_over_the_candidates_of_each_fact(tmp_path: Path) -> None:
+    """Half of the facts have 10 candidates, half 20: (1/10 + 1/20) / 2."""
+    space = DATA.candidates["all"]
+    few = CandidateSet("few", space.ids[:10], space.names[:10])
+    queries = tuple(replace(one, candidates="few" if one.gold[0] in few.ids else "all") for one in DATA.queries)
+    data = replace(DATA, queries=queries, candidates={"all": space, "few": few})
+    run = answered(tmp_path / "a", ranks_gold(lambda query: 1 if query.id in READ else 5), data)
+    [one] = analyse(tmp_path, run).probes
+    assert one.numbers["chance"] == pytest.approx(0.075)
+
+
+def test_the_part_of_each_fact_in_a_correlation_by_hand() -> None:
+    """Ranks 0, 1, 2, 3 and 0, 2, 1, 3: r = 4 / 5. Standardised, the outer facts are ±√1.8, and the inner ±√0.2.
+
+    The outer facts have 0.8 + 1.8 − 0.8 · 1.8, the inner ones 0.8 − 0.2 − 0.8 · 0.2, and the mean is r. Other means of
+    another relation, or of facts read more often, change nothing.
+    """
+    first, second = np.array([0.0, 1, 2, 3]), np.array([0.0, 2, 1, 3])
+    names, relations = list("abcdefghijkl"), ["r"] * 4 + ["s"] * 4 + ["r"] * 4
+    exposures = np.array([0] * 8 + [10] * 4)
+    sides = [np.concatenate([side, side + 100, side - 50]) for side in (first, second)]
+    both = PairedPreferences(names, exposures, sides[0], sides[1], [])
+    found = validity._products(both, relations, names)
+    assert found.tolist() == pytest.approx([1.16, 0.44, 0.44, 1.16] * 3)
+    assert validity._products(both, relations, ["b", "a"]).tolist() == pytest.approx([0.44, 1.16])
+
+
+def test_probes_of_two_runs_are_paired_and_scorings_of_one_run_are_not(tmp_path: Path) -> None:
+    run = answered(tmp_path / "a", ranks_gold(lambda query: 1 + number_of(query) % 7), DATA)
+    twice = scored_twice(tmp_path / "twice", run)
+    assert [len(analyse(tmp_path, *runs).pairs) for runs in ([run], [twice], [run, twice])] == [0, 0, 2]
+
+
+def test_ten_facts_of_each_class_are_enough() -> None:
+    for unread, read, words in ((10, 10, ""), (9, 10, "9 of the facts"), (10, 9, "9 of the facts")):
+        probe: Any = SimpleNamespace(exposures=np.array([0] * unread + [MOST] * read), most=MOST, name="p")
+        assert mentioned(Probe.too_few(probe), words) if words else Probe.too_few(probe) == ""

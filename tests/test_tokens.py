@@ -323,20 +323,19 @@ def test_sentencepiece_unknown_characters(sentencepiece: tuple[str, PreTrainedTo
 
 
 def test_space_of_its_own_before_the_answer(neox: PreTrainedTokenizerBase) -> None:
-    # NeoX trims its offsets: the token "Ġ" before "東" has no characters and the answer's first place. It is a space
-    # in front of the answer, hence the template's, and one within the answer is the answer's.
+    # NeoX trims its offsets: the token "Ġ" before "東" has no characters and the answer's first place. In " Paris" this
+    # space is part of the answer's first token, so it is the answer's here, too.
     tokens = one(neox, Template("Is it [Y]?").fill("", "東"))
-    assert labelled(neox, tokens)[2] == ("Ġ", "template")
+    assert labelled(neox, tokens)[2] == ("Ġ", "answer")
     tokens = one(neox, Template("Is it [Y]?").fill("", "de 東"))
     assert dict(labelled(neox, tokens))["Ġ"] == "answer"
 
 
 def test_lone_space_piece_before_the_answer() -> None:
-    # What stands before the answer and is not of it: how many tokens an answer has must not hang on whether the
-    # tokenizer reports the space of "▁" or trims it off.
+    # Whether the tokenizer reports the space of "▁" or trims it off, it is the answer's.
     tokenizer = unigram(byte_fallback=True)
     tokens = one(tokenizer, Template("Paris is [Y]").fill("", "東"))
     encoding = tokenizer("Paris is 東", add_special_tokens=False).encodings[0]
     at = encoding.tokens.index("<0xE6>")
     assert encoding.tokens[at - 1] == "▁"
-    assert np.flatnonzero(tokens.roles == ANSWER).tolist() == [at, at + 1, at + 2]
+    assert np.flatnonzero(tokens.roles == ANSWER).tolist() == [at - 1, at, at + 1, at + 2]

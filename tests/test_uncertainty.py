@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from fathom.metrics.correlation import correlate, correlate_within
+from fathom.metrics.correlation import correlate, correlate_within, intercept, slope
 from fathom.metrics.uncertainty import (
     ENOUGH,
     ONE_SEED,
@@ -17,6 +17,7 @@ from fathom.metrics.uncertainty import (
     against,
     at_confidence,
     crossed,
+    enough_clusters,
     interval,
     p_value_at,
     widened,
@@ -94,6 +95,34 @@ def test_a_relation_without_spread_is_not_sure():
     assert apart.high - 0.5 == pytest.approx(stats.t.ppf(0.975, 38) * np.sqrt(variance))
 
 
+def test_units_that_recur_in_groups_cap_the_degrees():
+    """Two relations of the same six subjects, whose two values differ by 0.1.
+
+    What a subject's values share is almost all of the variance. So the degrees of freedom are those of six subjects,
+    less one, not the ten of twelve values within two relations.
+    """
+    once = np.array([2.0, -2.0, 2.0, -2.0, 2.0, -2.0])
+    values = np.concatenate([once, once + np.array([0.1, 0.1, -0.1, -0.1, 0.1, -0.1])])
+    relations, subjects = ["r"] * 6 + ["s"] * 6, list("uvwxyz") * 2
+    found = interval(values, within=relations, also=subjects)
+    # Without a value of six its relation's mean moves by (m − v) / 5, and that of both by half of it.
+    moved = np.concatenate([half - half.mean() for half in (values[:6], values[6:])]) / 10
+    own = 5 / 6 * (moved**2).sum()
+    shared = 6 / 5 * 5 / 6 * ((moved[:6] + moved[6:]) ** 2).sum()
+    assert shared > own
+    assert found.error == pytest.approx(np.sqrt(shared))
+    assert found.degrees == pytest.approx(5)
+    assert found.units == 6
+    # Four subjects of two values and one of four are worth 12² / (4 · 2² + 4²) = 4.5 equal subjects.
+    labels = ["a", "b", "c", "d", "e", "e"]
+    uneven = interval(values, within=relations, also=labels * 2)
+    assert uneven.degrees == pytest.approx(144 / (4 * 4 + 16) - 1)
+    # Where subjects share nothing, the variance is that of the values.
+    apart = np.concatenate([once, -once])
+    moved = np.concatenate([once, -once]) / 10
+    assert interval(apart, within=relations, also=subjects).error == pytest.approx(np.sqrt(5 / 6 * (moved**2).sum()))
+
+
 def test_one_thing_measured_several_times_is_one_value():
     """Each of twelve queries twice, by two models: the same as their means, each of which was drawn on its own."""
     random = np.random.default_rng(14)
@@ -132,6 +161,41 @@ def test_equal_values_say_no_more_than_wilson(value, ends):
     found = interval([value] * 8, limits=SHARE)
     assert found[1:3] == pytest.approx(ends, abs=1e-4)
     assert (found.units, "no value differs" in found.note) == (8, True)
+
+
+def test_equal_values_of_unequal_clusters_are_worth_fewer():
+    """Clusters of 1, 1 and 2 right values are worth 4² / (1 + 1 + 4) = 8/3."""
+    found = interval([1] * 4, list("abcc"), limits=SHARE)
+    assert (found.low, found.units) == (pytest.approx(1 - NORMAL**2 / (8 / 3 + NORMAL**2)), 3)
+
+
+@pytest.mark.parametrize(("largest", "worth"), [(20, 5.6), (23, 4.8)])
+def test_unequal_clusters_are_rough_below_five(largest, worth):
+    """Thirty clusters, 29 of one value: 49² / (20² + 29) = 5.6 of equal size, or 52² / (23² + 29) = 4.8."""
+    labels = ["large"] * largest + [f"{place}" for place in range(29)]
+    note = interval([place % 2 for place in range(len(labels))], labels).note
+    assert (largest + 29) ** 2 / (largest**2 + 29) == pytest.approx(worth, abs=0.05)
+    assert mentioned(note, "worth 4.8", "rough") if worth < 5 else note == ""
+
+
+@pytest.mark.parametrize("common", [0, 1])
+def test_either_outcome_may_be_too_rare(common):
+    """Of forty clusters of one value two differ from the others, fewer than ten."""
+    note = interval([1 - common] * 2 + [common] * 38, list(range(40)), limits=SHARE).note
+    assert mentioned(note, "too rare", "rough")
+
+
+def test_clusters_worth_five_are_enough():
+    """Nine of one value and one of six: 15² / (9 + 6²) = 5; with one of seven 16² / (9 + 7²) = 4.4."""
+    assert [enough_clusters([0] * largest + list(range(1, 10))) for largest in (6, 7)] == [True, False]
+
+
+def test_slope_and_intercept_by_hand():
+    """x of 0 to 3, mean 1.5, and y of 1, 3, 5, 8, mean 4.25: Sxy = 11.5 and Sxx = 5."""
+    x, y = [0, 1, 2, 3], [1, 3, 5, 8]
+    assert slope(x, y).estimate == pytest.approx(2.3)
+    assert intercept(x, y).estimate == pytest.approx(4.25 - 2.3 * 1.5)
+    assert np.isnan([slope(x[:2], y[:2]).estimate, intercept(x[:2], y[:2]).estimate]).all()
 
 
 def test_equal_values_without_limits_have_no_interval():
@@ -410,6 +474,13 @@ def test_two_ways_add_up():
     rows, columns = list("aabb"), list("xyxy")
     crossed = interval([0, 1, 1, 2], rows, also=columns)
     assert crossed.high - crossed.low > interval([0, 1, 1, 2], rows).high - interval([0, 1, 1, 2], rows).low
+
+
+@pytest.mark.parametrize(("sources", "rough"), [("xy", True), ("xyz", False)])
+def test_two_of_a_second_source_are_rough(sources, rough):
+    labels = [sources[place % len(sources)] for place in range(12)]
+    note = interval([place // 2 % 2 for place in range(12)], within=list("ab") * 6, also=labels).note
+    assert mentioned(note, "only 2 of the second source") if rough else note == ""
 
 
 def test_units_and_seeds_by_hand():

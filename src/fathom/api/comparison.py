@@ -86,7 +86,10 @@ class NotCompared(Record):
 class CheckedRate(Record):
     claim: str
     wrong: float = Field(description="share of simulated nulls that support the claim, in points")
+    low: float | None = Field(description="lower end of its 95 % interval")
+    high: float | None
     nulls: int
+    rough: bool
 
 
 class ComparisonRecord(Record):
@@ -128,9 +131,20 @@ def record_of(comparison: Comparison) -> ComparisonRecord:
         pairs=[_pair(pair, [metric.name for metric in comparison.metrics]) for pair in comparison.pairs],
         claims=[DecidedClaim.model_validate({"claim": one.claim.name, **_verdict(one)}) for one in claims],
         not_compared=[NotCompared(first=one.first, second=one.second, why=one.why) for one in comparison.not_compared],
-        plans=[{_snake_case(key): value for key, value in plan.items()} for plan in comparison.plans],
+        plans=[
+            {_snake_case(key): value for key, value in (plan | {"detect": _points(plan["detect"])}).items()}
+            for plan in comparison.plans
+        ],
         checks=[
-            CheckedRate(claim=one.claim, wrong=100 * one.rate.value, nulls=one.rate.n) for one in comparison.checks
+            CheckedRate(
+                claim=one.claim,
+                wrong=100 * one.rate.value,
+                low=_points(one.rate.low),
+                high=_points(one.rate.high),
+                nulls=one.rate.n,
+                rough=one.is_rough,
+            )
+            for one in comparison.checks
         ],
         tables={
             _snake_case(table.title): [

@@ -215,6 +215,8 @@ def _single_table(tables: list[Table]) -> list[Table]:
 def compare(options: CompareOptions, printed: TableOptions) -> None:
     from fathom.plans.comparison import analyse
 
+    if options.fail_if:  # other pairs would make the family larger, and decide nothing
+        options = options.model_copy(update={"to_first": True})
     comparison = analyse(options.runs, options)
     failing = comparison.failing(options.fail_if) if options.fail_if else []
     if printed.format == "json":

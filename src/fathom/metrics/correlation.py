@@ -22,6 +22,7 @@ from fathom.metrics.uncertainty import (
     widened,
 )
 
+_ON_A_LINE = float(np.arctanh(1 - 1e-9))
 _FEW = "fewer than three points, or points that do not vary"
 
 
@@ -82,16 +83,23 @@ def correlate(x: npt.ArrayLike, y: npt.ArrayLike, clusters: Labels | None = None
         r = float(pearsonr(*sides).statistic)
         if n == 3:
             return Interval(r, None, None, n, nan, "three points have no interval")
-        z = float(np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12)))
-        p_value = float(2 * ndtr(-abs(z) * np.sqrt(n - 3)))
-        free = Interval(r, None, None, n, p_value, spread=Spread(z, 1 / (n - 3), np.inf, n, n), of_z=True)
-        low, high = at_confidence(free, CONFIDENCE)
-        return free._replace(low=low, high=high)
+        return _independent(r, n)
     first, second = ((side - side.mean()) / side.std() for side in sides)
     columns = [first, second, first * first, second * second, first * second]
     of_z = interval(columns, clusters, **ways, fold=_fishers_z)
+    if of_z.low is None and of_z.units > 3 and abs(of_z.estimate) > _ON_A_LINE:  # no jackknife differs
+        return _independent(float(np.tanh(of_z.estimate)), of_z.units)
     low, high = (None if end is None else float(np.tanh(end)) for end in (of_z.low, of_z.high))
     return of_z._replace(estimate=float(np.tanh(of_z.estimate)), low=low, high=high, of_z=True)
+
+
+def _independent(r: float, n: int) -> Interval:
+    """Return r with the usual standard error of Fisher's z, that of n independent pairs."""
+    z = float(np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12)))
+    p_value = float(2 * ndtr(-abs(z) * np.sqrt(n - 3)))
+    free = Interval(r, None, None, n, p_value, spread=Spread(z, 1 / (n - 3), np.inf, n, n), of_z=True)
+    low, high = at_confidence(free, CONFIDENCE)
+    return free._replace(low=low, high=high)
 
 
 def correlate_within(

@@ -231,6 +231,8 @@ class ShardedProbe(Probe):
         if self.model.attention is Attention.CAUSAL:
             bos = None if self.bos is None else self.model.tokenizer.convert_ids_to_tokens(self.bos)
             facts["bos_token"] = bos
+            if self.bos is not None and self.model.tokenizer.bos_token_id is None:
+                facts["bos_is_eos"] = True
         if self.model.attention is Attention.SEQ2SEQ:
             facts["form"] = str(self.form)
         if self.rough is not None:

@@ -42,7 +42,15 @@ from fathom.scoring.slots import (
     subjects_unknown,
 )
 from fathom.scoring.statements import Reduction, Score, ScoredStatement, StatementScoring, reduce_all, score_statements
-from fathom.scoring.tokens import Bos, context_of, only_unknown, resolve_bos, tokens_in_place, unknown_reason
+from fathom.scoring.tokens import (
+    SCORED_TEXT,
+    Bos,
+    context_of,
+    only_unknown,
+    resolve_bos,
+    tokens_in_place,
+    unknown_reason,
+)
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 256
@@ -139,7 +147,7 @@ class ChoiceProbe(ShardedProbe):
 
     def resolved(self) -> Facts:
         digest = {} if self.template is None else {"chat_template": self.template.digest}
-        return {"attention": str(self.model.attention), **digest}
+        return {"attention": str(self.model.attention), **digest, **SCORED_TEXT}
 
     def count_texts(self, shard: str) -> int:
         return sum(self._texts_of(query) for part in self._parts[shard] for query in part.queries)

@@ -49,13 +49,14 @@ from fathom.scoring.statements import (
     StatementScores,
     StatementScoring,
     encode_statements,
+    is_cut,
     reduce_all,
     score_encoded,
     score_statements,
     text_likelihoods,
     token_scores,
 )
-from fathom.scoring.tokens import Bos, Tokens, resolve_bos
+from fathom.scoring.tokens import SCORED_TEXT, Bos, Tokens, align_answers, resolve_bos, resolve_first
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE, Scoring
 
 SHARD_STATEMENTS = 8192
@@ -103,7 +104,7 @@ class StatementProbe(ShardedProbe):
         self.template = chat_template(model, options)
         self.before = "" if self.template is None else self.template.before_reply(options.chat_user)
         takes_bos = model.attention is Attention.CAUSAL and self.template is None
-        self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if takes_bos else None
+        self.bos = _first_token(model, Bos(options.bos)) if takes_bos else None
         self.form = form_for(model, options.form)
         if model.attention is Attention.SEQ2SEQ and options.perplexity:
             raise BadInput("--perplexity: an encoder-decoder scores answers, not whole texts")
@@ -120,7 +121,9 @@ class StatementProbe(ShardedProbe):
         return Searcher(self.options, self.model, self.rough, self.bos, self.ways, self.budget, self.screened)
 
     def resolved(self) -> Facts:
-        return super().resolved() | ({} if self.template is None else {"chat_template": self.template.digest})
+        template = {} if self.template is None else {"chat_template": self.template.digest}
+        answers = {} if all(way.score is Score.FULL for way in self.ways) else SCORED_TEXT
+        return super().resolved() | template | answers
 
     def idle(self) -> Mapping[str, str]:
         causal = self.model.attention is Attention.CAUSAL
@@ -173,7 +176,11 @@ class StatementProbe(ShardedProbe):
         return _EncodedShard(wording, reasons, askable, statements)
 
     def _statements(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> _Statements:
-        return self._tokenised([prompt for query in queries for prompt in wording.statements(query, space.names)])
+        encoded = self._tokenised([prompt for query in queries for prompt in wording.statements(query, space.names)])
+        if encoded.tokens is None:
+            return encoded
+        of_query = (encoded.tokens[start : start + len(space)] for start in range(0, len(encoded.tokens), len(space)))
+        return encoded._replace(tokens=[tokens for own in of_query for tokens in align_answers(own)])
 
     def _tokenised(self, prompts: list[Prompt]) -> _Statements:
         if isinstance(self.model, EncoderDecoder | LikelihoodServer):
@@ -225,6 +232,8 @@ class StatementProbe(ShardedProbe):
     def _scored(self, encoded: _Statements, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
         """Score all candidates of all queries; return a query's columns per scoring."""
         statements = self._screened(encoded, queries, space) if self.rough else self._run(self.model, encoded)
+        if isinstance(self.model, LikelihoodServer):  # which tokenises the statements itself
+            statements = _aligned(statements, len(space))
         self._counts["statements"] += sum(item.log_probs is not None for item in statements)
         reduced = [reduce_all(statements, way, self.model.attention) for way in self.ways]
         answers = {}
@@ -324,11 +333,29 @@ class StatementProbe(ShardedProbe):
                 return item.fault
             if item.log_probs is None:
                 return too_long("a statement", len(item.tokens.ids), self.model)
+            if self.model.attention is Attention.CAUSAL and is_cut(item.tokens):
+                return "an answer comes first, and its first token has nothing before it to be scored by (--bos auto)"
             if self.model.lacks_first and count and np.isnan(score):
                 return "the server gives no log-probability of a statement's first token, which is scored"
         if not reduced.counts.all():
             return "no token of a statement can be scored (a first token needs something before it: --bos)"
         return None
+
+
+def _first_token(model: Model, policy: Bos) -> int | None:
+    """Return the token before a statement. Of servers, which may take texts, it can be BOS alone."""
+    resolve = resolve_bos if isinstance(model, LikelihoodServer) else resolve_first
+    return resolve(model.tokenizer, policy)
+
+
+def _aligned(statements: Sequence[ScoredStatement], candidates: int) -> list[ScoredStatement]:
+    """Apply :func:`align_answers` to the statements of each query."""
+    of_query = (statements[start : start + candidates] for start in range(0, len(statements), candidates))
+    return [
+        statement._replace(tokens=tokens)
+        for own in of_query
+        for statement, tokens in zip(own, align_answers([one.tokens for one in own]), strict=True)
+    ]
 
 
 def _kept_places(query: Query, space: CandidateSet, row: Columns) -> list[int]:

@@ -175,7 +175,7 @@ def _before(prompt: Prompt) -> int | None:
     """Return the number of characters before the answer and its leading space; None if the subject follows it."""
     if len(prompt.answer) != 1 or any(span.start > prompt.answer[0].start for span in prompt.subject):
         return None
-    return len(prompt.text[: prompt.answer[0].start].rstrip(" ")) or None
+    return len(prompt.text[: prompt.answer[0].start].rstrip()) or None
 
 
 def _columns(

@@ -28,7 +28,7 @@ from fathom.data.queries import NGRAM, NGRAM_AMONG_ALL
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.metrics.table import Metric
 from fathom.results import estimates
-from fathom.results.claims import NO_DIFFERENCE, OPPOSITE, SIGNIFICANT, Claim, Contrast, Decision
+from fathom.results.claims import NO_DIFFERENCE, OPPOSITE, OTHER_SIGN, SIGNIFICANT, Claim, Contrast, Decision
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
 from fathom.results.measures import against
@@ -90,7 +90,7 @@ def verdict_text(decision: Decision | None) -> str | None:
     if decision.word == OPPOSITE and decision.decisive is not None:
         return f"below {decision.decisive.name}"
     if decision.word == NO_DIFFERENCE:
-        return f"not above {decision.reason.partition(': ')[2]}"
+        return f"not above {decision.reason.partition(': ')[2].replace(OTHER_SIGN, '')}"
     return f"{decision.word}: {decision.reason}"
 
 

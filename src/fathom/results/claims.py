@@ -25,6 +25,8 @@ VERDICTS = (SIGNIFICANT, OPPOSITE, NO_DIFFERENCE, EQUIVALENT, UNDETERMINED)
 """All words of a :class:`Decision`."""
 NOT_WORSE, WORSE, UNDECIDED = "not worse", "worse", "undecided"
 NOT_SUPPORTED = "not supported"
+OTHER_SIGN = " (of the other sign)"
+"""What a reason adds to the name of a contrast that is significant in the wrong direction."""
 ROUGH = "rough"
 """What the note of an interval says where it was not simulated to hold."""
 MOST_SENTENCES = 3
@@ -213,6 +215,11 @@ class _Evidence(NamedTuple):
     untested: Mapping[str, str]
 
     @property
+    def tested(self) -> list[tuple[Contrast, float]]:
+        """The contrasts that were tested, with the p value that each supports the claim."""
+        return [(one, self.supporting[one.name]) for one in self.claim.contrasts if one.name in self.supporting]
+
+    @property
     def against(self) -> float:
         return min(self.opposing.values(), default=1.0)
 
@@ -306,7 +313,7 @@ def _verdict(evidence: _Evidence, p_value: float | None) -> tuple[str, str]:
     if p_value is not None and p_value < LEVEL and evidence.against < max(evidence.supporting.values()):
         return OPPOSITE, f"{evidence.decisive} is significant in the other direction" if several else ""
     if p_value is not None and p_value >= LEVEL:
-        lacking = [name for name, p in evidence.supporting.items() if p >= LEVEL]
+        lacking = [_lacking(contrast, p) for contrast, p in evidence.tested if p >= LEVEL]
         why = f"not significant: {', '.join(lacking or [f'{evidence.decisive} (adjusted)'])}"
         return NO_DIFFERENCE, f"{why}; {claim.objection}" if claim.objection else why
     if claim.objection:
@@ -318,6 +325,12 @@ def _verdict(evidence: _Evidence, p_value: float | None) -> tuple[str, str]:
         named = [f"{name}: {why}" if name in measured else why for name, why in missing.items()]
         return UNDETERMINED, "; ".join(dict.fromkeys(named))
     return SIGNIFICANT, "every contrast is significant" if several else ""
+
+
+def _lacking(contrast: Contrast, p_value: float) -> str:
+    """Return the name of a contrast that is not significant, or is so with the other sign."""
+    own = contrast.estimate.p_value if contrast.estimate is not None else None
+    return f"{contrast.name}{OTHER_SIGN}" if own is not None and own < LEVEL <= p_value == 1 else contrast.name
 
 
 def _simultaneous(estimate: Estimate | None, confidence: float) -> tuple[float | None, float | None]:
@@ -361,7 +374,17 @@ def difference_in_words(decision: Decision, is_share: bool = True) -> str:
     words = _value_in_words(first.estimate._replace(low=decision.low, high=decision.high), is_share)
     if decisive is not None and decisive.name != first.name and decisive.estimate is not None:
         words += f"; {decisive.name} {_value_in_words(decisive.estimate, is_share)}"
-    return words + (f", {p_in_words(decision.p_value)}" if decision.p_value is not None else "")
+    if decision.p_value is None:
+        return words
+    own = None if decisive is None or decisive.estimate is None else decisive.estimate.p_value
+    if decision.word == NO_DIFFERENCE and own is not None and own < LEVEL <= decision.p_value == 1:
+        return f"{words}, of the other sign"
+    return f"{words}, {p_in_words(decision.p_value)}"
+
+
+def rough_in_words(decision: Decision) -> str:
+    """Return why a verdict is rough, such as "only 12 clusters"."""
+    return decision.notes.replace(": the interval is rough", "")
 
 
 def _value_in_words(estimate: Estimate, is_share: bool) -> str:

@@ -98,8 +98,9 @@ def _from_points(option: str, points: float | None) -> float | None:
     """:raises BadInput: no difference in points, such as the share 0.02 instead of 2 points."""
     if points is None:
         return None
-    if not LEAST_POINTS <= points <= 100:
-        raise BadInput(f"{option} {points:g}: expected points from {LEAST_POINTS} to 100; 2 points are a share of 0.02")
+    is_number = isinstance(points, int | float) and not isinstance(points, bool)
+    if not is_number or not LEAST_POINTS <= points <= 100:
+        raise BadInput(f"{option} {points}: expected points from {LEAST_POINTS} to 100; 2 points are a share of 0.02")
     return points / 100
 
 
@@ -161,7 +162,14 @@ def compare_facts(
     over = () if trained is None else (decisions["seeds",],)
     lines = tuple(_run_line(*side, metrics) for side in sides)
     controls = tuple(decisions[key] for key in controlled)
-    checks = [checked for one in joined for checked in one.check(primary, margin)] if check else []
+    if check and trained is not None:
+        raise BadInput("--check simulates pairs of runs: drop --seeds, or --check")
+    size = len(joined) + len(further)
+    checks = [
+        checked
+        for one, pair in zip(joined, pairs, strict=True)
+        for checked in (one.check(primary, pair.decision, size) if check else ())
+    ]
     return Comparison(
         lines, tuple(metrics), tuple(pairs), refused, controls, tuple(changed), tuple(plans), over, tuple(checks)
     )
@@ -215,12 +223,14 @@ class _RunPair(NamedTuple):
     facts: Sequence[str]
     differences: tuple[Difference, ...]
 
-    def check(self, primary: Metric, margin: float | None) -> list[CheckedClaim]:
+    def check(self, primary: Metric, decision: Decision, family: int) -> list[CheckedClaim]:
         """Simulate how often the claims on the primary metric would be wrong; nothing where it is undefined."""
         first, second = (side.values(primary)[side.at(self.facts)] for side in self.runs)
         if np.isnan(first + second).any():
             return []
-        return check_difference(self.names, first, second, self.runs[0].sample(self.facts), margin)
+        shown = decision.by_margin.word if decision.by_margin is not None else ""
+        sample, margin = self.runs[0].sample(self.facts), decision.claim.margin
+        return check_difference(self.names, first, second, sample, margin, family, shown)
 
     def pair(self, decision: Decision, above: Mapping[str, Decision | None]) -> ComparedPair:
         """Add the verdict, and what else the comparison shows.

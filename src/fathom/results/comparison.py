@@ -25,6 +25,7 @@ from fathom.results.claims import (
     MarginTest,
     difference_in_words,
     percent,
+    rough_in_words,
     sentence,
     sentences,
 )
@@ -151,10 +152,12 @@ class Comparison(Tabular):
         """Return why the runs fail a condition against the first run, a line each.
 
         :param outcome: "worse", "not-equivalent" or "different".
-        :raises BadInput: no margin for the first two, or a run that cannot be compared with the first.
+        :raises BadInput: no margin for the first two, or a run that cannot be compared with the first, or judged.
         """
         reference = self.runs[0].name
         refuse(f"--fail-if {outcome}: {one.why}" for one in self.not_compared if reference == one.first)
+        undetermined = (pair for pair in self.pairs if pair.first == reference and pair.decision.word == UNDETERMINED)
+        refuse(f"--fail-if {outcome}: {pair.second} {UNDETERMINED}: {pair.decision.reason}" for pair in undetermined)
         of_reference = [pair for pair in self.pairs if pair.first == reference]
         decisions = {f"{pair.second} against {reference}": pair.decision for pair in of_reference}
         if self.over_seeds:
@@ -229,7 +232,7 @@ def pair_in_words(pair: ComparedPair, primary: Metric) -> str:
     if by_margin is not None:
         text += f" {_margin_in_words(pair, by_margin, primary)}"
     if decision.is_rough:
-        text += f" The verdict is rough: {decision.notes}."
+        text += f" The verdict is rough: {rough_in_words(decision)}."
     if pair.above == "neither":
         text += " Neither is significantly above its baselines."
     return text + differ
@@ -237,15 +240,19 @@ def pair_in_words(pair: ComparedPair, primary: Metric) -> str:
 
 def _margin_in_words(pair: ComparedPair, by_margin: MarginTest, primary: Metric) -> str:
     """Return the verdict on the margin, of the second run against the first, which is the reference."""
-    margin = _in_units(by_margin.margin, primary)
+    margin = f"{100 * by_margin.margin:.3g} point{'s' * (by_margin.margin != 0.01)}"
     if by_margin.word == EQUIVALENT:
         still = "The difference is significant, but the two" if pair.decision.holds else "They"
-        return f"{still} are equivalent within {margin}."
-    if by_margin.word == NOT_WORSE:
-        return f"{pair.second} is not worse than {pair.first} by more than {margin}."
-    if by_margin.word == WORSE:
-        return f"{pair.second} is worse than {pair.first} by more than {margin}."
-    return f"Whether {pair.second} is worse than {pair.first} by more than {margin} is undecided."
+        text = f"{still} are equivalent within {margin}"
+    elif by_margin.word == NOT_WORSE:
+        text = f"{pair.second} is not worse than {pair.first} by more than {margin}"
+    elif by_margin.word == WORSE:
+        text = f"{pair.second} is worse than {pair.first} by more than {margin}"
+    else:
+        text = f"Whether {pair.second} is worse than {pair.first} by more than {margin} is undecided"
+    if by_margin.low is None or by_margin.high is None:
+        return f"{text}."
+    return f"{text} (interval of these tests: {100 * by_margin.low:.1f} to {100 * by_margin.high:.1f})."
 
 
 def _turned(decision: Decision) -> Decision:

@@ -22,6 +22,9 @@ from fathom.results.estimates import Estimate, as_estimate, between, between_fol
 from fathom.results.recipes import MINUS
 from fathom.results.rows import Floats, Ints, Rows
 
+PARTLY = "predictions have it"
+"""End of the note on a baseline that some predictions lack."""
+
 
 def measure(rows: Rows, metric: Metric, asked: Ints) -> Estimate | None:
     """Return the number of one metric.
@@ -70,7 +73,7 @@ def against(
     line = _recipe_of(rows, f"{metric.name}{MINUS}{name}", places)
     sample = rows.sample(queries.tolist())
     value, number = over_baseline(own, other, sample, line, metric.limits, weights, fixed=fixed)
-    note = f"{name}: {len(places)} of {len(known)} predictions have it" if len(places) < len(known) else ""
+    note = f"{name}: {len(places)} of {len(known)} {PARTLY}" if len(places) < len(known) else ""
     note = "; ".join(filter(None, (number.note, note)))
     return value, number._replace(n=len(places), note=note, form=f"+{metric.shown}")
 

@@ -38,7 +38,7 @@ def difference(
         why = next(side.why_undefined for side, own in zip(sides, terms, strict=True) if np.isnan(own).any())
         return point_estimate(why, recipe, form=form)
     drawn = sample or first.sample(facts)
-    return estimates.difference(np.subtract(*terms), np.zeros(len(facts)), drawn, recipe, form=form)
+    return estimates.difference(terms[0], terms[1], drawn, recipe, form=form)
 
 
 def over_seeds(

@@ -20,6 +20,7 @@ def recipe(rows: Rows, metric: str, scoring: str, templates: Iterable[int] | Non
     if templates is None:
         templates = sorted(set(rows.template[rows.of(scoring)].tolist()))
     data, model = rows.identity.get("data", {}), rows.identity.get("model", {})
+    resolved = rows.identity.get("resolved", {})
     parts = {
         "data": f"{data.get('name')}@{data.get('content_hash')}",
         **({"candidates": data["pool"]} if "pool" in data else {}),
@@ -27,6 +28,7 @@ def recipe(rows: Rows, metric: str, scoring: str, templates: Iterable[int] | Non
         "scoring": scoring,
         "templates": ",".join(map(str, templates)),
         "ties": "expected",
+        **({"first token": f"{resolved['bos_token']} (EOS, as there is no BOS)"} if resolved.get("bos_is_eos") else {}),
         "model": f"{model.get('name')}@{model.get('content_hash')}",
         "dtype": model.get("dtype"),
         "fathom": rows.identity.get("version"),

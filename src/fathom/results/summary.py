@@ -28,10 +28,10 @@ from fathom.results.baselines import (
     why_no_names,
 )
 from fathom.results.bins import OF_NUMBERS, Bins, numbers_first, parse_bins, trend_table
-from fathom.results.claims import NO_DIFFERENCE, OPPOSITE, Claim, Decision, decide, percent
+from fathom.results.claims import NO_DIFFERENCE, OPPOSITE, Claim, Decision, decide, percent, rough_in_words
 from fathom.results.estimates import NOTHING, Estimate, point_estimate
 from fathom.results.facts import ACCURACY
-from fathom.results.measures import measure
+from fathom.results.measures import PARTLY, measure
 from fathom.results.names import short_names
 from fathom.results.rows import Ints, Rows, alike_reasons, grouped
 from fathom.results.tables import Cell, Table, Tabular
@@ -370,7 +370,9 @@ def _sentences(line: Headline, model: str) -> list[str]:
         return [f"{name}: {NOTHING}.", *rest]
     ends = "" if share.low is None or share.high is None else f" [{100 * share.low:.1f}, {100 * share.high:.1f}]"
     text = f"{name} answers {percent(share.value)}{ends} of {line.answered:,} queries correctly"
-    values = ", ".join(f"{one.baseline} {percent(one.value)}" for one in line.baselines.get(ACCURACY, ()))
+    compared = line.baselines.get(ACCURACY, ())
+    tested = [one for one in compared if decision is None or one.baseline not in decision.untested]
+    values = ", ".join(f"{one.baseline} {percent(one.value)}" for one in tested)
     if decision is None:
         return [f"{text}; no baseline is known.", *rest]
     if decision.holds:
@@ -383,8 +385,9 @@ def _sentences(line: Headline, model: str) -> list[str]:
     else:
         text += f". Whether this is above chance {decision.word}: {decision.reason}."
     untested = [f"The {name} baseline could not be tested: {why}." for name, why in decision.untested.items()]
-    rough = ["The verdict is rough: " + decision.notes + "."] if decision.is_rough else []
-    return [text, *untested, *rough, *rest]
+    some = [f"Compared on these alone: {one.difference.note}." for one in tested if PARTLY in one.difference.note]
+    rough = [f"The verdict is rough: {rough_in_words(decision)}."] if decision.is_rough else []
+    return [text, *untested, *some, *rough, *rest]
 
 
 USUAL = ("accuracy", "mrr", "hits@10", "consistency", "f1")

@@ -133,7 +133,10 @@ class StatementScores(NamedTuple):
 def reduce_all(
     statements: Sequence[ScoredStatement], scoring: StatementScoring, attention: Attention
 ) -> StatementScores:
-    """Apply :func:`reduce_scores` to each, equal to the last bit, without a call to NumPy for each."""
+    """Apply :func:`reduce_scores` to each, equal to the last bit, without a call to NumPy for each.
+
+    The score is NaN if a part of the answer has nothing before it to be scored by, see :func:`is_cut`.
+    """
     if not statements:
         return StatementScores(np.empty(0), np.empty(0, dtype=np.int64))
     roles = [statement.tokens.roles for statement in statements]
@@ -152,7 +155,14 @@ def reduce_all(
         )
     if scoring.reduction is Reduction.MEAN:
         scores[some] /= counts[some]
+    if attention is Attention.CAUSAL:
+        scores[[is_cut(statement.tokens) for statement in statements]] = np.nan
     return StatementScores(scores, counts)
+
+
+def is_cut(tokens: Tokens) -> bool:
+    """Return whether a first token, which a causal model cannot score, is a part of the answer."""
+    return len(tokens.roles) > 0 and bool(tokens.roles[0] == ANSWER)
 
 
 def token_scores(model: Model, text: str, statement: ScoredStatement, score: Score) -> TokenScores:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from itertools import chain, pairwise
 from threading import Lock
@@ -18,7 +18,11 @@ from fathom.errors import BadInput
 
 
 class Role(IntEnum):
-    """The part of a prompt that a token belongs to; the answer takes precedence over the subject."""
+    """The part of a prompt that a token belongs to; the answer takes precedence over the subject.
+
+    The white space before an answer is the answer's: in some tokenizers it is part of the answer's first token, in
+    others a token of its own ("Ġ" before a digit), and all candidates are to be scored over the same text.
+    """
 
     SPECIAL = 0
     TEMPLATE = 1
@@ -30,6 +34,8 @@ OVERRIDDEN = ("__call__", "_encode_plus")
 """Methods in which some tokenizers of transformers change the text."""
 TOKENISING = Lock()
 """Truncation is switched off for each call, so no other thread may use the tokenizer meanwhile."""
+SCORED_TEXT = {"answer_text": "with the white space before it"}
+"""Part of the identity of runs that score answers by themselves: earlier ones did not score a space of its own."""
 ANCHOR = ","
 """Text before a name that is tokenised with a leading space."""
 
@@ -37,8 +43,8 @@ ANCHOR = ","
 class Bos(StrEnum):
     """Policy on a beginning-of-sequence token before a causal model's statement; it is never scored.
 
-    ``auto``: if the tokenizer has one. ``add``: an error if it has none. ``none``: never; the first token of a
-    statement is then not scored.
+    ``auto``: if the tokenizer has one; before statements else EOS. ``add``: an error if it has none. ``none``: never;
+    the first token of a statement is then not scored, nor is a candidate that this token is a part of.
     """
 
     AUTO = "auto"
@@ -79,6 +85,40 @@ def resolve_bos(tokenizer: PreTrainedTokenizerBase, policy: Bos) -> int | None:
     if tokenizer.bos_token_id is None and policy is Bos.ADD:
         raise BadInput("--bos add: the tokenizer has no BOS token; use --bos auto or --bos none")
     return tokenizer.bos_token_id  # type: ignore[no-any-return]
+
+
+def resolve_first(tokenizer: PreTrainedTokenizerBase, policy: Bos) -> int | None:
+    """Return the id to put before a statement, so that its first token has a context: BOS, else EOS; None for nothing.
+
+    EOS separates documents in models without BOS (Qwen), as lm-evaluation-harness has it.
+
+    :raises BadInput: ``add`` without BOS.
+    """
+    bos = resolve_bos(tokenizer, policy)
+    return tokenizer.eos_token_id if bos is None and policy is Bos.AUTO else bos
+
+
+def align_answers(candidates: Sequence[Tokens]) -> list[Tokens]:
+    """Let the answers of a query's candidates begin where their tokens part, if that is before the answer.
+
+    A token may reach from the prompt into the answer ("wor" + "ld"), or a prompt be tokenised otherwise before another
+    answer. The candidates are then scored over the same text all the same.
+    """
+    shortest = min(len(tokens.ids) for tokens in candidates)
+    rows = np.array([tokens.ids[:shortest] for tokens in candidates])
+    differs = (rows != rows[0]).any(axis=0)
+    parted = int(differs.argmax()) if differs.any() else shortest
+    return [_with_answer_from(tokens, parted) for tokens in candidates]
+
+
+def _with_answer_from(tokens: Tokens, place: int) -> Tokens:
+    answer = np.flatnonzero(tokens.roles == Role.ANSWER)
+    if not len(answer) or answer[0] <= place:
+        return tokens
+    roles = tokens.roles.copy()
+    between = roles[place : answer[0]]
+    between[between != Role.SPECIAL] = Role.ANSWER
+    return replace(tokens, roles=roles)
 
 
 def encode_causal(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], bos: int | None) -> list[Tokens]:
@@ -204,10 +244,8 @@ class _Encodings(NamedTuple):
 def _roles(prompts: Sequence[Prompt], row: _Encodings) -> NDArray[np.int64]:
     """Return the :class:`Role` of each token, shape (tokens,)."""
     roles = np.full(len(row.ids), int(Role.TEMPLATE), dtype=np.int64)
-    for role, spans in (
-        (Role.SUBJECT, [prompt.subject for prompt in prompts]),
-        (Role.ANSWER, [prompt.answer for prompt in prompts]),
-    ):
+    answers = [[_after_space(prompt.text, span) for span in prompt.answer] for prompt in prompts]
+    for role, spans in ((Role.SUBJECT, [prompt.subject for prompt in prompts]), (Role.ANSWER, answers)):
         for start, end in _layers(spans):
             # Tokens that share a character with the span. A token without characters is a space with trimmed offsets:
             # it represents the character before its place.
@@ -243,11 +281,17 @@ def _mixed(prompts: Sequence[Prompt], row: _Encodings, roles: NDArray[np.int64])
     return mixed
 
 
-def _with_space(text: str, span: Span) -> tuple[int, int]:
-    """Extend *span* by the white space around it."""
+def _after_space(text: str, span: Span) -> tuple[int, int]:
+    """Extend *span* by the white space before it."""
     start, end = span
     while start and text[start - 1].isspace():
         start -= 1
+    return start, end
+
+
+def _with_space(text: str, span: Span) -> tuple[int, int]:
+    """Extend *span* by the white space around it."""
+    start, end = _after_space(text, span)
     while end < len(text) and text[end].isspace():
         end += 1
     return start, end

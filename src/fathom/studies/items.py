@@ -17,7 +17,7 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.metrics.items import Ints, Mask, choose_items, count_shared_errors, label_evidence, rest_accuracy
-from fathom.metrics.significance import PERMUTATIONS, holm
+from fathom.metrics.significance import LEVEL, PERMUTATIONS, holm
 from fathom.results.claims import p_in_words, percent
 from fathom.results.estimates import Estimate, correlation_over_models, point_estimate
 from fathom.results.facts import RunFacts, names_of
@@ -242,7 +242,7 @@ def conclude(findings: Items) -> list[str]:
     if findings.shared_errors:
         whole, clearest, *others = findings.shared_errors
         sentences = [f"Where two models are both wrong, they give the same wrong answer in {_cases(whole, '')}."]
-        if others and clearest["same"].value > clearest["expected"]:
+        if others and clearest["same"].p_value < LEVEL:
             sentences.append(f"The excess is clearest in {clearest['relation']}: {_cases(clearest, 'adjusted ')}.")
     for row in findings.labels_to_check[:1]:
         models = f"{row['models for other']} of {row['models']} models say {row['other']}"
@@ -256,7 +256,9 @@ def conclude(findings: Items) -> list[str]:
 
 def _cases(row: Row, adjusted: str) -> str:
     same, expected = row["same"], percent(row["expected"])
-    return f"{percent(same.value)} of cases, {expected} expected by chance ({adjusted}{p_in_words(same.p_value)})"
+    excess = "" if same.p_value < LEVEL else "no significant excess, "
+    values = f"{percent(same.value)} of cases, {expected} expected by chance"
+    return f"{values} ({excess}{adjusted}{p_in_words(same.p_value)})"
 
 
 def tables(findings: Items) -> list[Table]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from fathom.errors import BadInput, refuse
 from fathom.metrics.correlation import subtract_means
-from fathom.results.claims import Claim, Contrast, Decision, decide
+from fathom.results.claims import UNDETERMINED, Claim, Contrast, Decision, decide
 from fathom.results.estimates import Estimate, difference, intercept, mean, slope, tetrad
 from fathom.results.facts import RunFacts
 from fathom.results.loading import read_facts
@@ -72,7 +72,10 @@ def conclude(findings: MemorySlope) -> list[str]:
         return [
             "The predictor remembers: it gains where its own language model knew the fact, beyond what ease explains."
         ]
-    return [f"Whether the predictor remembers: {findings.decision.word} ({findings.decision.reason})."]
+    decision = findings.decision
+    if decision.word == UNDETERMINED:
+        return [f"Whether the predictor remembers {UNDETERMINED}: {decision.reason}."]
+    return [f"The predictor is not shown to remember: {decision.word} ({decision.reason})."]
 
 
 def analyse(runs: Sequence[RunFolder], options: RunsOptions = RunsOptions()) -> MemorySlope:

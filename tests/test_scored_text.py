@@ -1,0 +1,224 @@
+"""All candidates of a query are scored over the same text, with every kind of tokenizer.
+
+The references take no role of a token from Fathom: log p of whole texts by one forward pass each, and the rule of
+lm-evaluation-harness, which scores the tokens of the whole text after as many as its context has alone. Real tokenizers
+are in the reference data, and in the folder FATHOM_TOKENIZERS, such as Llama's and Qwen's (one folder each).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+import fathom
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.templates import Prompt, Template
+from fathom.models.loading import wrap
+from fathom.scoring.tokens import Bos, Role, align_answers, encode_causal, encode_masked, resolve_first
+from tests.conftest import find_shared_data, load_bert_cased, load_gpt2, load_neox, load_roberta
+
+NAMES = (
+    "Paris", "20th Century Fox", "3 Mills", "7", "X", "東京", "O'Hara", '"Weird Al"', "(Untitled)", "#1", "🎉 Party",
+    "القاهرة", "de Gaulle", "C++", "A-ha", "iPhone 5",
+)  # fmt: skip
+TEMPLATES = {
+    "last": "[X] is a work by [Y].",
+    "middle": "[X] is by [Y] and others.",
+    "first": "[Y] made [X].",
+    "quoted": 'They call [X] "[Y]" here.',
+    "joined": "The prefix of [X] is pre[Y].",
+    "line": "Work: [X]\nAuthor: [Y]",
+}
+TEXTS = [
+    "Paris is the capital of France and 20th Century Fox made 3 films in 1999.",
+    "The work of Weird Al, O'Hara and de Gaulle is by others here.",
+]
+
+
+def byte_level(digits: str) -> PreTrainedTokenizerBase:
+    """A byte-level BPE whose pattern splits digits as in Llama 3 (groups) or SmolLM2 and Qwen (each)."""
+    backend = Tokenizer(models.BPE())
+    pattern = rf"'s|'t| ?\p{{L}}+|{digits}| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+"
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(pattern), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    backend.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    backend.train_from_iterator(TEXTS * 9, trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend)
+    tokenizer.add_special_tokens({"eos_token": "<|end|>"})
+    return tokenizer
+
+
+def sentence_piece() -> PreTrainedTokenizerBase:
+    """A unigram tokenizer that writes spaces as "▁" and splits digits, with a BOS token."""
+    backend = Tokenizer(models.Unigram())
+    backend.normalizer = normalizers.Replace(" ", "▁")
+    backend.pre_tokenizer = pre_tokenizers.Digits(individual_digits=True)
+    backend.decoder = decoders.Replace("▁", " ")
+    alphabet = sorted({letter for text in (*NAMES, *TEMPLATES.values(), "▁Titanic") for letter in text} - {" "})
+    trainer = trainers.UnigramTrainer(
+        vocab_size=300, initial_alphabet=alphabet, special_tokens=["<unk>"], unk_token="<unk>"
+    )
+    backend.train_from_iterator(TEXTS * 5, trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>")
+    tokenizer.add_special_tokens({"bos_token": "<s>", "eos_token": "</s>"})
+    return tokenizer
+
+
+def sources() -> Iterator[tuple[str, object]]:
+    yield "digits one by one", lambda: byte_level(r"\p{N}")
+    yield "digits in threes", lambda: byte_level(r"\p{N}{1,3}")
+    yield "sentence piece", sentence_piece
+    data = find_shared_data()
+    if data is not None:
+        yield "gpt2", lambda: load_gpt2(data)
+        yield "gpt-neox", lambda: load_neox(data)
+    own = os.environ.get("FATHOM_TOKENIZERS")
+    for folder in sorted(Path(own).iterdir()) if own else ():
+        yield folder.name, lambda folder=folder: AutoTokenizer.from_pretrained(folder)
+
+
+SOURCES = dict(sources())
+
+
+@pytest.fixture(scope="module", params=SOURCES)
+def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerBase:
+    return SOURCES[request.param]()
+
+
+@pytest.fixture(scope="module")
+def network(tokenizer: PreTrainedTokenizerBase) -> LlamaForCausalLM:
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=256, initializer_range=0.5, **shape)
+    return LlamaForCausalLM(config).eval()
+
+
+def asked(template: str) -> QuerySet:
+    space = CandidateSet("all", tuple(f"c{place}" for place in range(len(NAMES))), NAMES)
+    query = Query("q", "by", "Titanic", "Titanic", ("c0",), "all")
+    return QuerySet("D", (query,), {"all": space}, {"by": Relation("by", "by", (Template(template),), "N:1")})
+
+
+def scores_of(network: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, template: str, tmp_path: Path) -> dict:
+    model = wrap(network, tokenizer)
+    result = fathom.probe(
+        "statement", model, asked(template), tmp_path / "run", progress=False, score=("full", "conditional")
+    )
+    return {row["scoring"]: row for row in result.folder.predictions().to_pylist()}
+
+
+def log_probs(network: LlamaForCausalLM, ids: list[int]) -> np.ndarray:
+    """log p of each token but the first, by one forward pass in float64."""
+    with torch.no_grad():
+        logits = network(torch.tensor([ids])).logits[0, :-1].double()
+    return torch.log_softmax(logits, -1)[torch.arange(len(ids) - 1), torch.tensor(ids[1:])].numpy()
+
+
+def ids_of(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    """The text alone, after BOS, or EOS in a tokenizer without BOS."""
+    first = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return ids if ids[:1] == [first] else [first, *ids]
+
+
+@pytest.mark.parametrize("place", TEMPLATES)
+def test_scores_are_those_of_whole_texts(place, network, tokenizer, tmp_path) -> None:
+    """The whole statement by its own pass; given the prompt, by the harness's rule where it cuts between tokens."""
+    template = TEMPLATES[place]
+    rows = scores_of(network, tokenizer, template, tmp_path)
+    texts = [template.replace("[X]", "Titanic").replace("[Y]", name) for name in NAMES]
+    texts = [text[0].upper() + text[1:] for text in texts]
+    encoded = [ids_of(tokenizer, text) for text in texts]
+    passes = [log_probs(network, ids) for ids in encoded]
+    assert rows["sum/full"]["unscored"] is None
+    assert rows["sum/full"]["scores"] == pytest.approx([values.sum() for values in passes], abs=1e-4)
+    context = template.partition("[Y]")[0].replace("[X]", "Titanic").rstrip()
+    given = ids_of(tokenizer, context) if context else encoded[0][:1]
+    if all(ids[: len(given)] == given for ids in encoded):
+        expected = [values[len(given) - 1 :].sum() for values in passes]
+        assert rows["sum/conditional"]["scores"] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("place", TEMPLATES)
+def test_candidates_are_scored_over_the_same_text(place, network, tokenizer, tmp_path) -> None:
+    """What precedes the answer is common to all, so the two scorings differ by one number for all candidates."""
+    rows = scores_of(network, tokenizer, TEMPLATES[place], tmp_path)
+    full, conditional = (np.array(rows[name]["scores"]) for name in ("sum/full", "sum/conditional"))
+    offset = full - conditional
+    assert offset == pytest.approx(np.full(len(NAMES), offset[0]), abs=1e-4)
+    assert rows["sum/full"]["rank"] == rows["sum/conditional"]["rank"]
+
+
+def test_a_token_over_the_seam_is_the_answers() -> None:
+    """ "wor" + "ld" is one token, "wor" + "k" another, "wor" + "!" two: all begin where these part."""
+    tokenizer = byte_level(r"\p{N}")
+    tokenizer.add_tokens([" world", " work"])
+    prompts = [Prompt(f"hello wor{end}", (), (fathom_span(9, 9 + len(end)),)) for end in ("ld", "k", "!")]
+    aligned = align_answers(encode_causal(tokenizer, prompts, tokenizer.eos_token_id))
+    begins = [int(np.flatnonzero(tokens.roles == Role.ANSWER)[0]) for tokens in aligned]
+    assert len(set(begins)) == 1
+    hello = len(tokenizer("hello", add_special_tokens=False)["input_ids"])
+    assert begins[0] == 1 + hello
+
+
+def fathom_span(start: int, end: int):
+    from fathom.data.templates import Span
+
+    return Span(start, end)
+
+
+def test_the_space_before_digits_is_the_answers() -> None:
+    tokenizer = byte_level(r"\p{N}")
+    for name in ("20th Century Fox", "Paris"):
+        [tokens] = encode_causal(tokenizer, [Template("It is by [Y].").fill("", name)], None)
+        own = tokenizer.decode(tokens.ids[tokens.roles == Role.ANSWER].tolist())
+        assert own == f" {name}"
+
+
+@pytest.mark.parametrize("load", [load_bert_cased, load_roberta, lambda _: sentence_piece()])
+def test_masked_models_mask_the_space_of_an_answer(load, shared_data: Path) -> None:
+    """ "▁" before digits is a token of its own in a sentence piece; BERT has no spaces at all."""
+    tokenizer = load(shared_data)
+    prompts = [Template("It is by [Y] and others.").fill("", answer) for answer in ("20th Century Fox", "Paris")]
+    aligned = align_answers(encode_masked(tokenizer, prompts))
+    before = [tokens.ids[: int(np.flatnonzero(tokens.roles == Role.ANSWER)[0])].tolist() for tokens in aligned]
+    assert before[0] == before[1]  # what is not masked before the answer is common to both
+    whole = [tokenizer.decode(tokens.ids[tokens.roles == Role.ANSWER].tolist()) for tokens in aligned]
+    assert "20th Century Fox" in whole[0]
+
+
+# --- the first token
+
+
+def test_without_bos_statements_follow_eos(tmp_path: Path) -> None:
+    tokenizer = byte_level(r"\p{N}")
+    assert tokenizer.bos_token_id is None
+    assert [resolve_first(tokenizer, policy) for policy in (Bos.AUTO, Bos.NONE)] == [tokenizer.eos_token_id, None]
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    network = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **shape)).eval()
+    model, data = wrap(network, tokenizer), asked(TEMPLATES["first"])
+    result = fathom.probe("statement", model, data, tmp_path / "run", progress=False)
+    identity = result.folder.manifest["identity"]["resolved"]
+    assert (identity["bos_token"], identity["bos_is_eos"]) == ("<|end|>", True)
+    assert "first token:<|end|> (EOS" in result.accuracy.recipe
+    with pytest.raises(fathom.BadInput):  # another identity
+        fathom.probe("statement", model, data, tmp_path / "run", progress=False, bos="none")
+    cut = fathom.probe("statement", model, data, tmp_path / "none", progress=False, bos="none")
+    [row] = cut.folder.predictions().to_pylist()
+    assert "--bos" in row["unscored"]
+    assert "1 of 1 queries are unscored" in " ".join(cut.summary().answer)
+    last = fathom.probe("statement", model, asked(TEMPLATES["last"]), tmp_path / "last", progress=False, bos="none")
+    assert last.folder.predictions().to_pylist()[0]["unscored"] is None
