@@ -63,8 +63,10 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "watch": "studies/learning",
     "compare study_contract studies controls_memory::TestMemory::test_every_metric_of_every_cell controls "
     "approaches": "results/facts results/loading results/pairing",
-    "claims reasoning": "results/claims",
-    f"claims report samples baselines studies study_contract approaches {KEPT}": (
+    "claims edges estimates reasoning": "results/claims",
+    "checking": "results/checking",
+    "estimates compare": "results/power",
+    f"claims estimates edges report samples baselines studies study_contract approaches {KEPT}": (
         "results/estimates results/measures results/recipes"
     ),
     "studies compare::test_two_scorings_of_one_run_agree_as_two_runs_do study_contract controls "
