@@ -65,7 +65,6 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "approaches": "results/facts results/loading results/pairing",
     "claims edges estimates reasoning": "results/claims",
     "checking": "results/checking",
-    "estimates compare": "results/power",
     f"claims estimates edges report samples baselines studies study_contract approaches {KEPT}": (
         "results/estimates results/measures results/recipes"
     ),
@@ -88,7 +87,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "study_calibration study_contract": "studies/calibration results/calibration",
     "study_items study_contract": "studies/items metrics/items",
     "significance": "metrics/significance",
-    "compare": "results/compare results/comparison results/power",
+    "compare estimates": "results/compare results/comparison results/power",
     "diff": "results/diff",
     "edits": "results/edits",
     f"metrics_table metrics report approaches::test_perplexity_by_hand {KEPT}": "metrics/confidence metrics/table",
