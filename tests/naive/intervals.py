@@ -64,10 +64,12 @@ def interval(
     subjects: Labels | None = None,
     fold: Fold = first,
     confidence: float = 0.95,
+    single: bool = False,
 ) -> Number:
     """A function of weighted means of columns: of values drawn within groups, or of clusters drawn as a whole.
 
     :param subjects: units that recur in several groups.
+    :param single: clusters are one value each, asked several times.
     """
     each = list(weights or [1.0] * len(columns[0]))
     repeated = None if subjects is None else recurring(subjects)
@@ -89,7 +91,9 @@ def interval(
         spread = within(columns, each, groups, fold, repeated)
     else:
         spread = between(columns, each, clusters or range(len(each)), fold)
-        if clusters is not None:  # a few whole clusters may differ much: a third of the degrees of freedom
+        if (
+            clusters is not None and not single
+        ):  # a few whole clusters may differ much: a third of the degrees of freedom
             spread = spread._replace(degrees=max(spread.degrees / 3, 1))
     if fold is first and all(-1 <= x <= 1 for x in columns[0]):
         spread = spread._replace(size=sum(w * abs(x) for w, x in zip(each, columns[0], strict=True)) / sum(each))

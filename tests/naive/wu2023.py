@@ -280,7 +280,9 @@ def of_items(parts: Sequence[Sequence[Row]], names: Sequence[str]) -> Row:
     cells: Row = {}
     for name in names:
         number = (
-            interval([[MEASURED[name](row) for row in rows]], SHARE, weights, clusters=items) if rows else Number(None)
+            interval([[MEASURED[name](row) for row in rows]], SHARE, weights, clusters=items, single=True)
+            if rows
+            else Number(None)
         )
         cells |= columns(name, number, main=name == "MRR")
     return cells
