@@ -108,7 +108,7 @@ def test_what_does_not_refute_counts_for_nothing_in_the_other_direction() -> Non
     alone = verdict(Contrast("a", number, 1, refutes=False))
     assert (alone.word, alone.p_value) == (NO_DIFFERENCE, 1)
     assert alone.reason == "not significant: a (of the other sign)"
-    assert difference_in_words(alone).endswith("], of the other sign")  # no p value beside an interval without zero
+    assert difference_in_words(alone).endswith("], of the other sign")  # its interval excludes 0: no p value
     assert verdict(Contrast("a", GOOD, 1, refutes=False)).word == SIGNIFICANT
     both = verdict(Contrast("a", BAD, 1, refutes=False), Contrast("b", number, 1))
     assert (both.word, both.p_value) == (OPPOSITE, pytest.approx(number.p_value))

@@ -379,7 +379,7 @@ def test_a_correlation_against_a_value_is_fishers_test():
 
 @pytest.mark.parametrize("value", [0.02, -0.3])
 def test_a_tested_number_and_its_interval_agree(value):
-    """The p value at either end is 0.05, whatever kind of number it is."""
+    """The p value at either end is 0.05, for every kind of number."""
     random = np.random.default_rng(10)
     x, labels = random.standard_normal(60), np.arange(60) % 15
     hits = (random.random(60) < 0.3).astype(float)

@@ -60,8 +60,9 @@ def check_difference(
     shown: str = NOT_WORSE,
     seed: int = 0,
 ) -> list[CheckedClaim]:
-    """Return how often two sides of equal knowledge would be said to differ, and how often the verdict on a margin
-    that is shown would be wrong if the second side is worse by just the margin.
+    """Return how often equal sides are found to differ, and how often the verdict on a margin is wrong.
+
+    For the second rate, the second side is worse by just the margin.
 
     :param first: values of one side, one per fact, from 0 to 1; *second* likewise.
     :param sample: how the facts were drawn.
@@ -93,7 +94,7 @@ def check_difference(
 
 
 def check_run(run: RunFolder, cluster: str = "") -> list[CheckedClaim]:
-    """Return how often each scoring of a run would wrongly be said to know more than the baselines.
+    """Return, for each scoring of a run, how often "knows more than the baselines" is wrong.
 
     :raises BadInput: unfinished, or nothing scored.
     """
@@ -112,7 +113,7 @@ def check_run(run: RunFolder, cluster: str = "") -> list[CheckedClaim]:
 def check_baselines(
     name: str, own: Floats, baselines: Mapping[str, Floats], sample: Sample, seed: int = 0
 ) -> CheckedClaim | None:
-    """Return how often a run that knows as much as its strongest baseline would be said to know more than all.
+    """Return how often "knows more than the baselines" is found if the run equals the strongest of them.
 
     :param own: Hits@1 of each fact, shape (n).
     :param baselines: likewise; NaN where a baseline is unknown. One known for some facts only is skipped.
