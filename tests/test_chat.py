@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime
+
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
@@ -22,8 +25,9 @@ from fathom.results.recipes import recipe
 from fathom.results.rows import Rows
 from fathom.run import run
 from fathom.scoring.tokens import Role, encode_causal
+from fathom.store.folder import RunFolder
 from tests.conftest import build, load_gpt2, make_local
-from tests.messages import correspond, mentions
+from tests.messages import correspond, mentioned, mentions
 from tests.scripted import ScriptedModel
 from tests.test_server import completion
 
@@ -36,6 +40,12 @@ LLAMA = (
     "{% elif m.role == 'user' %}[INST] {{ m.content }} [/INST]{% else %} {{ m.content }} {{ eos_token }}{% endif %}"
     "{% endfor %}"
 )
+THINKING = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}<think>\n\n</think>\n\n{% endif %}"
+    "{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{% if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}{% endif %}"
+)
+DATED = "<|im_start|>system\nToday: {{ strftime_now('%d %b %Y') }}<|im_end|>\n" + CHATML
 NAMES = ("Paris", "Lima", "Oslo", "San Jose")
 HEADS = ("France", "Peru", "Norway", "Costa Rica")
 
@@ -106,22 +116,79 @@ def test_the_ids_asked_are_those_of_the_tokenizer(tokenizer):
     assert tokenizer.decode(tokens.ids[tokens.roles == Role.ANSWER]) == "Lima"
 
 
+def test_what_a_template_writes_before_finished_words_is_before_the_reply(tokenizer):
+    """An empty thought, as Qwen3's template writes it, which the start of a reply lacks."""
+    tokenizer.chat_template = THINKING
+    template = ChatTemplate(tokenizer)
+    start = "<|im_start|>user\nWhere?<|im_end|>\n<|im_start|>assistant\n"
+    assert template.turn("Where?") == start
+    assert template.before_reply("Where?") == f"{start}<think>\n\n</think>\n\n"
+    conversation = [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "Here."}]
+    rendered = tokenizer.apply_chat_template(conversation, tokenize=False)
+    assert rendered == f"{template.before_reply('Where?')}Here.<|im_end|>\n"
+
+
+@pytest.mark.parametrize("value", ["false", "False"])
+def test_variables_reach_the_template(tokenizer, value):
+    tokenizer.chat_template = THINKING
+    template = ChatTemplate(tokenizer, "", [f"enable_thinking={value}"])
+    asked = [{"role": "user", "content": "Where?"}]
+    expected = tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True, enable_thinking=False)
+    assert template.turn("Where?") == expected
+    assert expected.endswith("<think>\n\n</think>\n\n")
+    shuffled = ShuffledChat(tokenizer, "", [f"enable_thinking={value}"]).turn("Where?")
+    assert sorted(shuffled) == sorted(expected)
+
+
+def test_variables_are_what_they_say(tokenizer):
+    """JSON where it is JSON, else a text; a day for a template's clock."""
+    tokenizer.chat_template = "{{ day }}|{{ steps + 1 }}|{{ strftime_now('%d %b') + strftime_now( \"%Y\" ) }}|" + CHATML
+    template = ChatTemplate(tokenizer, "", ["day=26 Jul, 2024", "steps=2", "strftime_now=2026-07-26"])
+    assert template.frame().startswith("26 Jul, 2024|3|26 Jul2026|<|im_start|>")
+
+
+@pytest.mark.parametrize("argument", ["enable_thinkng=false", "messages=x", "strftime_now=today", "steps=2"])
+def test_variables_that_no_template_reads(tokenizer, argument):
+    tokenizer.chat_template = "{{ strftime_now('%Y') }}" + THINKING
+    with pytest.raises(BadInput, match=mentions("--chat-arguments", argument)):
+        ChatTemplate(tokenizer, "", [argument])
+
+
+@pytest.mark.parametrize(("argument", "found"), [("enable_thinking", "NAME=VALUE"), ("=false", "NAME=VALUE")])
+def test_variables_without_a_value(argument, found):
+    with pytest.raises(ValueError, match=found):
+        PROBES["statement"].options(chat_arguments=(argument,))
+
+
+def test_variables_may_be_a_mapping():
+    options = PROBES["statement"].options(chat_arguments={"enable_thinking": False, "date_string": "26 Jul, 2024"})
+    assert options.chat_arguments == ("enable_thinking=false", "date_string=26 Jul, 2024")
+
+
+@pytest.mark.parametrize(("before", "written"), [
+    ("", ""),
+    ("{{ bos_token }}", ""),
+    ("<|im_start|>system\nBe kind.<|im_end|>\n", "Be kind."),
+    ("{% if messages[0].role != 'system' %}<|im_start|>system\nBe kind.<|im_end|>\n{% endif %}", "Be kind."),
+])  # fmt: skip
+def test_a_templates_unasked_system_message_is_found(tokenizer, before, written):
+    tokenizer.chat_template = before + CHATML
+    assert written in ChatTemplate(tokenizer).unasked_system()
+    assert bool(written) == bool(ChatTemplate(tokenizer).unasked_system())
+    assert ChatTemplate(tokenizer, "Be brief.").unasked_system() == ""
+
+
 def test_white_space_before_the_assistants_words_is_given(tokenizer):
     tokenizer.chat_template = LLAMA
     template = ChatTemplate(tokenizer)
     assert template.turn("Where?") == "<|endoftext|>[INST] Where? [/INST]"
     assert template.before_reply("Where?") == "<|endoftext|>[INST] Where? [/INST] "
-    # What a template puts before finished words alone, such as an empty thought, is no white space.
-    tokenizer.chat_template = CHATML.replace(
-        "{{ m.content }}", "{% if m.role == 'assistant' %}<think></think>{% endif %}{{ m.content }}"
-    )
-    assert ChatTemplate(tokenizer).before_reply("Where?").endswith("<|im_start|>assistant\n")
 
 
 @pytest.mark.parametrize("system", ["", "You know geography."])
 def test_the_control_has_the_same_tokens_in_another_order(tokenizer, system):
     """But for the order of what stands around the user's words, all is alike; what is said begins as in a chat."""
-    chat, control = ChatTemplate(tokenizer, system), ShuffledChat(tokenizer, system, 3)
+    chat, control = ChatTemplate(tokenizer, system), ShuffledChat(tokenizer, system, seed=3)
     asked = "Where is Lima?"
     before, shuffled = chat.before_reply(asked), control.before_reply(asked)
     ids, other = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (before, shuffled))
@@ -132,9 +199,9 @@ def test_the_control_has_the_same_tokens_in_another_order(tokenizer, system):
     # Whatever is asked stands behind the same tokens, also in another process; another seed draws another order.
     around = shuffled.removesuffix(f"{asked}\n")
     assert control.turn("And Oslo?") == f"{around}And Oslo?\n"
-    assert ShuffledChat(tokenizer, system, 3).turn(asked) == shuffled
-    assert ShuffledChat(tokenizer, system, 4).turn(asked) != shuffled
-    assert len({chat.digest, control.digest, ShuffledChat(tokenizer, system, 4).digest}) == 3
+    assert ShuffledChat(tokenizer, system, seed=3).turn(asked) == shuffled
+    assert ShuffledChat(tokenizer, system, seed=4).turn(asked) != shuffled
+    assert len({chat.digest, control.digest, ShuffledChat(tokenizer, system, seed=4).digest}) == 3
 
 
 def test_the_control_leaves_bos_in_front_and_white_space_behind(tokenizer):
@@ -266,6 +333,76 @@ def test_masked_models_take_no_turns(data, tmp_path):
         asked = PROBES[probe].options(chat=True)
         with pytest.raises(BadInput, match=mentions("--chat", "bidirectional")):
             run(probe, model, data, asked, tmp_path / "r")
+
+
+@pytest.fixture
+def today(monkeypatch):
+    """Set the day that templates write."""
+
+    def set_day(day: str) -> None:
+        class Clock(datetime):
+            @classmethod
+            def now(cls, tz=None):
+                return cls.fromisoformat(day)
+
+        monkeypatch.setattr("transformers.utils.chat_template_utils.datetime", Clock)
+
+    return set_day
+
+
+@pytest.mark.parametrize("probe", ["statement", "choice", "generation"])
+def test_a_run_has_the_chats_of_one_day(probe, model, data, tmp_path, today):
+    """Parts of a run agree on one day, and refuse another; a fixed day is every day's."""
+    model.tokenizer.chat_template = DATED
+    more = {"statement": {"templates": (0,)}, "choice": {"options": 3}, "generation": {"shots": 0, "max_new_tokens": 2}}
+    asked = PROBES[probe].options
+    parts = [asked(chat=True, part=f"{part}/2", **more[probe]) for part in (1, 2)]
+    today("2026-01-01")
+    folder = run(probe, model, data, parts[0], tmp_path / "r")
+    identity = folder.manifest["identity"]["resolved"]
+    assert "Today: 01 Jan 2026" in identity["chat_frame"]
+    run(probe, model, data, parts[1], tmp_path / "same")
+    assert RunFolder.open(tmp_path / "same").manifest["identity"]["resolved"] == identity
+    today("2027-09-30")
+    with pytest.raises(BadInput, match=mentions("another --out", "chat_frame", "01 Jan 2026", "30 Sep 2027")):
+        run(probe, model, data, parts[1], tmp_path / "r")
+    fixed = [one.model_copy(update={"chat_arguments": ("strftime_now=2026-02-03",)}) for one in parts]
+    for number, day in enumerate(("2026-01-01", "2027-09-30")):
+        today(day)
+        run(probe, model, data, fixed[number], tmp_path / "fixed")
+    prompts = [row["prompt"] for row in rows(RunFolder.open(tmp_path / "fixed"))]
+    assert len(prompts) >= 4
+    assert all("Today: 03 Feb 2026" in prompt for prompt in prompts)
+
+
+def test_what_is_written_is_named_where_runs_are_compared(model, data, tmp_path, today):
+    model.tokenizer.chat_template = DATED
+    asked = PROBES["statement"].options(chat=True, templates=(0,))
+    runs = []
+    for day in ("2026-01-01", "2027-09-30"):
+        today(day)
+        runs.append(run("statement", model, data, asked, tmp_path / day))
+    [pair] = compare(runs, metrics=["accuracy"]).pairs
+    [said] = pair.differs
+    assert mentioned(said, "what the chat template writes", "Today: 01 Jan 2026", "Today: 30 Sep 2027")
+    assert "\n" not in said
+    assert any("Today: 01 Jan 2026" in note for note in runs[0].manifest["circumstances"]["notes"])
+
+
+def test_an_earlier_chat_resumes_with_a_note_and_compares_as_unknown(model, data, tmp_path, caplog):
+    """Before what a template writes was recorded, a run held the template's source alone."""
+    asked = PROBES["statement"].options(chat=True, templates=(0,))
+    folder = run("statement", model, data, asked, tmp_path / "early")
+    manifest = json.loads((folder.path / "manifest.json").read_text())
+    for name in ("chat_frame", "chat_tokens"):
+        del manifest["identity"]["resolved"][name]
+    (folder.path / "manifest.json").write_text(json.dumps(manifest))
+    with caplog.at_level("INFO"):
+        again = run("statement", model, data, asked, folder.path)
+    assert "what a chat template writes" in caplog.text
+    new = run("statement", model, data, asked, tmp_path / "new")
+    [pair] = compare([again, new], metrics=["accuracy"]).pairs
+    assert [said[:40] for said in pair.differs] == ["what the chat template writes (unknown a"]
 
 
 # --------------------------------------------------------------------------------------------- choice and generation

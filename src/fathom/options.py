@@ -131,9 +131,11 @@ def spelling(kind: type[BaseModel], name: str) -> str:
 
 def typed(kind: type[BaseModel], name: str, value: Any) -> list[str]:
     """Return what to type for a value of an option."""
-    flag = spelling(kind, name)
+    flag, field = spelling(kind, name), kind.model_fields.get(name)
     if isinstance(value, bool):
         return [flag if value else f"--no-{flag.removeprefix('--')}"]
+    if field is not None and mark_of(field, "repeated"):
+        return [word for each in value for word in (flag, str(each))]
     return [flag, ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)]
 
 

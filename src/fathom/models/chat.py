@@ -7,19 +7,28 @@ give its ids. The template contains BOS if any, so nothing is put before it.
 from __future__ import annotations
 
 import hashlib
+import json
 import random
+import re
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
 from fathom.errors import BadInput
 from fathom.reading.bounds import CHAT
-from fathom.reading.replies import excerpt_of
+from fathom.reading.replies import excerpt_of, shared_start
 
-_REPLY = "fathom-reply"
-"""A placeholder for the assistant's words, to see what the template puts before them."""
+Message = dict[str, str]
+CLOCK = "strftime_now"
+"""The function by which templates write the day."""
+_CLOCK_CALL = re.compile(rf"""{CLOCK}\(\s*(["'])(.*?)\1\s*\)""")
+_USER, _REPLY, _NEXT = "fathom-user", "fathom-reply", "fathom-next"
+"""Placeholders for words of the user, the assistant and the user again, to see what the template puts around them."""
+_RESERVED = {"messages", "add_generation_prompt", "tools", "documents"}
+"""Variables that the tokenizer fills in."""
 _DRAWS = 200
 """Random orders of a template's tokens that are tried, to find one that the tokenizer splits into the same tokens."""
 _NO_SYSTEM = "drop --system, or put it into the questions"
@@ -29,19 +38,22 @@ class ChatTemplate:
     """The tokenizer's own template.
 
     :param system: the system message, "" for none.
-    :raises BadInput: there is no template, it fails, writes too much, or drops a message.
+    :param arguments: "NAME=VALUE" for variables of the template.
+    :raises BadInput: there is no template, it fails, writes too much, drops a message or has no such variable.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, system: str = "") -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, system: str = "", arguments: Sequence[str] = ()) -> None:
         self._tokenizer, self._system = tokenizer, system
         try:
-            text = tokenizer.get_chat_template()
+            source = tokenizer.get_chat_template()
         except ValueError as error:  # none, or several without a default
             raise BadInput(
                 "--chat: the tokenizer has no chat template (chat_template in tokenizer_config.json, or "
                 "chat_template.jinja next to it): drop --chat, or give the model's chat version"
             ) from error
-        self.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self._variables = dict(_variable(text, source) for text in arguments)
+        self._source = _dated(source, self._variables.pop(CLOCK, None))
+        self.digest = hashlib.sha256(source.encode()).hexdigest()[:16]
         if len(self._start("question")) > CHAT.most + len(system):
             raise BadInput(f"--chat: {CHAT.fault()}")
         self.turn("question")
@@ -51,36 +63,81 @@ class ChatTemplate:
         return self._shown(self._start(user), user)
 
     def before_reply(self, user: str) -> str:
-        """Return :meth:`turn`, with the white space that the template puts before an assistant's words."""
-        start = self._start(user)
-        whole = self._rendered([*self._messages(user), {"role": "assistant", "content": _REPLY}])
-        before = whole.partition(_REPLY)[0]
-        return self._shown(before if before.startswith(start) and not before[len(start) :].strip() else start, user)
+        """Return the text before the assistant's words in a finished conversation.
+
+        It differs from :meth:`turn` where the template writes more, such as white space or an empty thought.
+        """
+        before, found, _ = self._finished(user).partition(_REPLY)
+        return self._shown(before if found else self._start(user), user)
+
+    def frame(self) -> str:
+        """Return the finished conversation with placeholders for the user's and the assistant's words."""
+        return self._finished(_USER)
+
+    def unasked_system(self) -> str:
+        """Return what the template says before the first turn without being told to; "" for nothing."""
+        if self._system:
+            return ""
+        before, found, _ = self.frame().partition(_USER)
+        turns = [("user", _USER), ("assistant", _REPLY), ("user", _NEXT)]
+        between = self._rendered(_messages(turns)).partition(_REPLY)[2].partition(_NEXT)[0]
+        opening = shared_start([before[::-1], between[::-1]])[::-1]  # of the user's turn
+        return before.removesuffix(opening).removeprefix(self._tokenizer.bos_token or "").strip() if found else ""
 
     def _shown(self, text: str, user: str) -> str:
         """Return the chat as the model sees it."""
         return text
 
     def _start(self, user: str) -> str:
-        messages = self._messages(user)
+        messages = self._asked(user)
         text = self._rendered(messages, add_generation_prompt=True)
         for message in messages:
             if message["content"].strip() not in text:
                 raise BadInput(f"--chat: the chat template drops the {message['role']}'s message: {_NO_SYSTEM}")
         return text
 
-    def _messages(self, user: str) -> list[dict[str, str]]:
-        turns = (("system", self._system), ("user", user))
-        return [{"role": role, "content": content} for role, content in turns if content]
+    def _finished(self, user: str) -> str:
+        return self._rendered([*self._asked(user), *_messages([("assistant", _REPLY)])])
 
-    def _rendered(self, messages: list[dict[str, str]], **options: Any) -> str:
+    def _asked(self, user: str) -> list[Message]:
+        return _messages([("system", self._system), ("user", user)])
+
+    def _rendered(self, messages: list[Message], **options: Any) -> str:
         try:
-            text = self._tokenizer.apply_chat_template(messages, tokenize=False, **options)
+            text = self._tokenizer.apply_chat_template(
+                messages, chat_template=self._source, tokenize=False, **options, **self._variables
+            )
         except Exception as error:  # any error of a template in jinja or Python
             reason = excerpt_of(str(error)) or type(error).__name__
             hint = f" (some templates know no system message: {_NO_SYSTEM})" if self._system else ""
             raise BadInput(f"--chat: the tokenizer's chat template fails: {reason}{hint}") from error
         return str(text)
+
+
+def _messages(turns: Sequence[tuple[str, str]]) -> list[Message]:
+    return [{"role": role, "content": content} for role, content in turns if content]
+
+
+def _variable(text: str, source: str) -> tuple[str, Any]:
+    """Return a variable's name and value: JSON, or else a text. :raises BadInput: the template does not read it."""
+    name, _, value = text.partition("=")
+    if name in _RESERVED or not re.search(rf"\b{name}\b", source):
+        raise BadInput(f"--chat-arguments {text}: the chat template reads no variable {name}: remove it")
+    try:
+        return name, json.loads(value.lower() if value in ("True", "False") else value)
+    except ValueError:
+        return name, value
+
+
+def _dated(source: str, day: str | None) -> str:
+    """Return a template that writes a fixed day. :raises BadInput: it is no day."""
+    if day is None:
+        return source
+    try:
+        fixed = datetime.fromisoformat(str(day))
+    except ValueError as error:
+        raise BadInput(f"--chat-arguments {CLOCK}={day}: expected a day such as 2026-07-26") from error
+    return _CLOCK_CALL.sub(lambda call: json.dumps(fixed.strftime(call[2])), source)
 
 
 class ShuffledChat(ChatTemplate):
@@ -94,10 +151,12 @@ class ShuffledChat(ChatTemplate):
     :raises BadInput: as :class:`ChatTemplate`; the template has too few tokens for another order.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, system: str = "", seed: int = 0) -> None:
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, system: str = "", arguments: Sequence[str] = (), seed: int = 0
+    ) -> None:
         self._seed = seed
         self._orders: dict[tuple[str, str], tuple[str, str]] = {}
-        super().__init__(tokenizer, system)
+        super().__init__(tokenizer, system, arguments)
         self.digest = hashlib.sha256(f"{self.digest}|shuffled|{seed}".encode()).hexdigest()[:16]
 
     def _shown(self, text: str, user: str) -> str:

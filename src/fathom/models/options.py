@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+import json
+import re
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
 
 from fathom.errors import BadInput
-from fathom.options import ASKING, CIRCUMSTANCE, LATER, Group, opt
+from fathom.options import ASKING, CIRCUMSTANCE, LATER, REPEATED, Group, opt
 
 if TYPE_CHECKING:
     from fathom.models.likelihoods import LikelihoodServer
     from fathom.models.server import ChatServer
+
+
+def template_variables(value: Any) -> Any:
+    """Return a mapping as "NAME=VALUE" texts, and check such texts. :raises ValueError: another form."""
+    if isinstance(value, dict):
+        value = [f"{name}={each if isinstance(each, str) else json.dumps(each)}" for name, each in value.items()]
+    texts = [value] if isinstance(value, str) else value
+    for text in texts if isinstance(texts, list | tuple) else ():
+        if not re.match(r"[A-Za-z_]\w*=", str(text)):
+            raise ValueError("expected NAME=VALUE, such as enable_thinking=false")
+    return texts
 
 
 class ChatOptions(BaseModel):
@@ -25,6 +38,12 @@ class ChatOptions(BaseModel):
         LATER,
     )
     system: str = opt("", "System message, with --chat or --server.", LATER)
+    chat_arguments: Annotated[tuple[str, ...], BeforeValidator(template_variables)] = opt(
+        (),
+        "With --chat: a variable of the chat template, NAME=VALUE, such as enable_thinking=false; may be repeated. "
+        "strftime_now=2026-07-26 fixes the day that a template writes.",
+        LATER | REPEATED,
+    )
     shuffle_chat: bool = opt(
         False,
         "With --chat, its control: the template's tokens precede the user's words in random order, drawn by --seed.",

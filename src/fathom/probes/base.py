@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from fathom.data.queries import Query, QuerySet
 from fathom.errors import BadInput
@@ -16,10 +18,15 @@ from fathom.models.base import Attention, Model
 from fathom.probes.options import FewShotOptions, ProbeOptions
 from fathom.progress import Progress
 from fathom.prompts.wording import FewShot
+from fathom.reading.replies import excerpt_of
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Columns, PromptedQuery
 from fathom.scoring.seq2seq import Form
+from fathom.store.manifest import CHAT_FRAME, CHAT_TOKENS
 from fathom.store.predictions import Scoring
+
+if TYPE_CHECKING:
+    from fathom.models.chat import ChatTemplate
 
 OptionsT = TypeVar("OptionsT")
 Facts = dict[str, Any]
@@ -170,6 +177,8 @@ class ShardedProbe(Probe):
     """Token in front of a causal model's text; None for none."""
     form: Form = Form.SPLIT
     """How an encoder-decoder reads a text; if it writes, it reads what is before the answer."""
+    chat: ChatTemplate | None = None
+    """Chat template of a local model; None for plain prompts and for a server."""
 
     def __init__(self, options: ProbeOptions, model: Model, queryset: QuerySet) -> None:
         self.model, self.queryset = model, queryset
@@ -189,6 +198,10 @@ class ShardedProbe(Probe):
 
     def _answered(self, shard: Shard) -> Answered:
         """Evaluate a shard's queries, in order."""
+        raise NotImplementedError
+
+    def _asked(self, query: Query, number: int) -> str | None:
+        """Return the prompt of a query in a template, as the column ``prompt`` shows it; None if it has none."""
         raise NotImplementedError
 
     @cached_property
@@ -237,7 +250,29 @@ class ShardedProbe(Probe):
             facts["form"] = str(self.form)
         if self.rough is not None:
             facts["screened_in"] = self.rough.identity.dtype
-        return facts
+        return facts | self._chat()
+
+    def _chat(self) -> Facts:
+        """Return what identifies the chat: the template, what it writes, and the tokens of each wording's first prompt.
+
+        A template may write the day, so that its source does not say what the model reads.
+        """
+        if self.chat is None:
+            return {}
+        first: dict[int, Query] = {}
+        for shard in self._shards.values():
+            first.setdefault(shard.template, shard.queries[0])
+        prompts = [self._asked(query, number) or "" for number, query in first.items()]
+        ids = [self.model.tokenizer(prompt, add_special_tokens=False)["input_ids"] for prompt in prompts]
+        tokens = hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:16]
+        return {"chat_template": self.chat.digest, CHAT_FRAME: self.chat.frame(), CHAT_TOKENS: tokens}
+
+    def _notes(self) -> list[str]:
+        """Return notes for readers of the results."""
+        system = "" if self.chat is None else self.chat.unasked_system()
+        return [f"the chat template itself begins with {excerpt_of(system)!r}"] if system else []
 
     def circumstances(self) -> Facts:
-        return {**self.budget.circumstances(), **self.screened, **self.model.circumstances()}
+        facts = {**self.budget.circumstances(), **self.screened, **self.model.circumstances()}
+        notes = self._notes()
+        return facts | ({"notes": notes} if notes else {})

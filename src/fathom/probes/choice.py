@@ -20,7 +20,6 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
-from fathom.models.chat import ChatTemplate
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of, too_long
 from fathom.probes.choice_replies import FORMS, Reading, read_reply
@@ -122,12 +121,10 @@ class ChoiceProbe(ShardedProbe):
     """
 
     queryset: Choices
-    template: ChatTemplate | None = None
-    """Chat template of a local model; None for plain prompts and for a server."""
 
     def __init__(self, options: ChoiceOptions, model: Model, queryset: Choices) -> None:
         super().__init__(options, model, queryset)
-        self.options, self.template = options, chat_template(model, options)
+        self.options, self.chat = options, chat_template(model, options)
 
     @classmethod
     def create(cls, options: ChoiceOptions, model: Model | ChatServer, queryset: Choices) -> ChoiceProbe:  # type: ignore[override]
@@ -146,8 +143,7 @@ class ChoiceProbe(ShardedProbe):
         return choices(queryset, options.options or OPTIONS, options.seed)
 
     def resolved(self) -> Facts:
-        digest = {} if self.template is None else {"chat_template": self.template.digest}
-        return {"attention": str(self.model.attention), **digest, **SCORED_TEXT}
+        return {"attention": str(self.model.attention), **self._chat(), **SCORED_TEXT}
 
     def count_texts(self, shard: str) -> int:
         return sum(self._texts_of(query) for part in self._parts[shard] for query in part.queries)
@@ -158,7 +154,7 @@ class ChoiceProbe(ShardedProbe):
         askable = [query for query in queries if reasons[query.id] is None]
         answers = dict(zip((query.id for query in askable), self._answers(askable, number), strict=True))
         for query in queries:
-            prompt = None if reasons[query.id] else self._prompt(query, number)
+            prompt = self._asked(query, number)
             asked = PromptedQuery(query, number, prompt, len(self._options_of(query)))
             yield asked, reasons[query.id] or answers[query.id]
 
@@ -169,6 +165,9 @@ class ChoiceProbe(ShardedProbe):
                 by_number.setdefault(number, []).append(query)
         for number, queries in sorted(by_number.items()):
             yield from shards_of(number, queries, SHARD_QUERIES)
+
+    def _asked(self, query: Query, number: int) -> str | None:
+        return None if unrankable(query, self._options_of(query)) else self._prompt(query, number)
 
     def _options_of(self, query: Query) -> CandidateSet:
         return self.queryset.candidates[query.candidates]
@@ -222,7 +221,8 @@ class _WrittenChoice(ChoiceProbe):
         return [[self._answer(query, [next(replies) for _ in self.orders.of(query)])] for query in queries]
 
     def circumstances(self) -> Facts:
-        return {**self.counts, **self.cutter.circumstances(), **self.server.circumstances()}
+        notes = {"notes": said} if (said := self.cutter.notes()) else {}
+        return {**self.counts, **self.cutter.counts, **self.server.circumstances(), **notes}
 
     def _request(self, query: Query, order: Order) -> ChatRequest:
         options = self.options
@@ -282,7 +282,7 @@ class _LikelihoodChoice(ChoiceProbe):
         super().__init__(options, model, queryset)
         self.orders = Orders(queryset, options.orders, options.seed)
         self.scorings = tuple(Scoring(name, "nats") for name in options.score)
-        self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if self.template is None else None
+        self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if self.chat is None else None
         self.statements = 0
 
     def _prompt(self, query: Query, number: int) -> str:
@@ -302,10 +302,10 @@ class _LikelihoodChoice(ChoiceProbe):
 
     def _prompts(self, query: Query, order: Order, answers: Sequence[str]) -> list[Prompt]:
         """Append each answer to the question, as plain text or as the assistant's turn."""
-        if self.template is None:
+        if self.chat is None:
             question = f"{self.orders.question(query, order)}\n{CUE}"
             return [completed(question, answer, closing=False) for answer in answers]
-        before = self.template.before_reply(self.orders.instructed(query, order, self.options.instruction))
+        before = self.chat.before_reply(self.orders.instructed(query, order, self.options.instruction))
         return [Prompt(answer, (), (Span(0, len(answer)),)).with_context(before) for answer in answers]
 
     def _scored(self, queries: Sequence[Query], kind: str) -> list[dict[Reduction, Columns]]:

@@ -57,8 +57,8 @@ class GenerationProbe(ShardedProbe):
             super().__init__(options, model, queryset)
         self.options = options
         self.cutter = Cutter(options.cut_reasoning)
-        self.template = chat_template(model, options)
-        plain = self.server is None and self.template is None
+        self.chat = chat_template(model, options)
+        plain = self.server is None and self.chat is None
         takes_bos = plain and self.model.attention is Attention.CAUSAL
         self.bos = resolve_bos(self.model.tokenizer, Bos(options.bos)) if takes_bos else None
         self.stops_in_text = plain and not self.cutter.cuts
@@ -81,24 +81,21 @@ class GenerationProbe(ShardedProbe):
         self.without_question = [relation for relation in by_relation if relation not in self.questions]
         self.lines = few_shot_lines(options, queryset) if self.without_question else None
         self.matcher = Matcher(queryset.graph, queryset.candidates, queryset.queries, options.normalise)
-        self._asked = self._written = self._failed = 0
+        self._prompts = self._written = self._failed = 0
 
     def resolved(self) -> Facts:
         own = json.dumps(
             {relation: [q.text for q in questions] for relation, questions in sorted(self.user_questions.items())}
         )
         digest = hashlib.sha256(own.encode()).hexdigest()[:16] if self.user_questions else None
-        template = {} if self.template is None else {"chat_template": self.template.digest}
         kind = super().resolved() if self.server is None else {"attention": "chat"}
-        return {**kind, "questions": digest, **template}
+        return {**kind, "questions": digest}
 
     def circumstances(self) -> Facts:
-        counts = {"prompts": self._asked, "tokens_written": self._written, **self.cutter.circumstances()}
-        if self.without_question:
-            names = first_few(self.without_question)
-            counts["notes"] = [f'no question for {names}: prompts are lines "(head, relation,"; see --questions FILE']
+        counts = {"prompts": self._prompts, "tokens_written": self._written, **self.cutter.counts}
+        notes = {"notes": said} if (said := self._notes()) else {}
         if self.server is not None:
-            return {**counts, "calls_failed": self._failed, **self.server.circumstances()}
+            return {**counts, "calls_failed": self._failed, **self.server.circumstances(), **notes}
         refusal = self.model.refuses_cache()
         alone = "one prompt at a time" if self.model.refuses_states() else "one prompt at a time, each from its state"
         return {
@@ -106,6 +103,13 @@ class GenerationProbe(ShardedProbe):
             **super().circumstances(),
             "engine": "packed branches" if refusal is None else f"{alone}, because {refusal}",
         }
+
+    def _notes(self) -> list[str]:
+        notes = [*super()._notes(), *self.cutter.notes()]
+        if self.without_question:
+            names = first_few(self.without_question)
+            notes.append(f'no question for {names}: prompts are lines "(head, relation,"; see --questions FILE')
+        return notes
 
     def _heads_in_questions(self) -> list[str]:
         if "head" not in self.options.directions or not self.questions:
@@ -121,7 +125,7 @@ class GenerationProbe(ShardedProbe):
         prompts = [question.prompt for question in questions if question.unscored is None]
         replies = iter(self._served(prompts) if self.server is not None else self._replies(prompts, number))
         for query, question in zip(queries, questions, strict=True):
-            asked = PromptedQuery(query, number, f"{question.prompt.rstrip(' ')} {ANSWER}" if question.prompt else None)
+            asked = PromptedQuery(query, number, _shown(question))
             yield asked, question.unscored or [self._answer(query, number, question.prompt, next(replies))]
 
     def _cut(self) -> Iterator[Shard]:
@@ -130,6 +134,9 @@ class GenerationProbe(ShardedProbe):
             numbers = range(len(self.questions[relation])) if relation in self.questions else [NO_TEMPLATE]
             for number in numbers:
                 yield from shards_of(number, queries, SHARD_QUERIES)
+
+    def _asked(self, query: Query, number: int) -> str | None:
+        return _shown(self._in_chat(self._question(query, number)))
 
     def _question(self, query: Query, number: int) -> FewShotQuestion:
         if query.unscored is not None:
@@ -148,9 +155,9 @@ class GenerationProbe(ShardedProbe):
 
     def _in_chat(self, question: FewShotQuestion) -> FewShotQuestion:
         """Wrap the prompt in the user's turn if there is a chat template."""
-        if self.template is None or question.unscored is not None:
+        if self.chat is None or question.unscored is not None:
             return question
-        return FewShotQuestion(self.template.turn(question.prompt), None)
+        return FewShotQuestion(self.chat.turn(question.prompt), None)
 
     def _served(self, prompts: Sequence[str]) -> list[Reply]:
         assert self.server is not None
@@ -174,7 +181,7 @@ class GenerationProbe(ShardedProbe):
         return replies
 
     def _count(self, replies: Sequence[Reply]) -> None:
-        self._asked += len(replies)
+        self._prompts += len(replies)
         self._written += sum(reply.tokens for reply in replies)
 
     def _replies(self, prompts: Sequence[str], number: int) -> list[Reply]:
@@ -243,6 +250,10 @@ def _user_questions(file: Path | None, relations: Sequence[str]) -> Questions:
             f"{', '.join(relations[:10])}"
         )
     return used
+
+
+def _shown(question: FewShotQuestion) -> str | None:
+    return f"{question.prompt.rstrip(' ')} {ANSWER}" if question.prompt else None
 
 
 def _stops(number: int) -> tuple[str, ...]:

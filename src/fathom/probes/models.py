@@ -91,12 +91,16 @@ def chat_template(model: Any, options: StatementOptions | ChoiceOptions | Genera
     :raises BadInput: there is no template, it fails, or conflicting options.
     """
     if model.tokenizer is None:
-        if flag := "--chat" if options.chat else "--shuffle-chat" if options.shuffle_chat else "":
+        given = [name for name in ("chat", "shuffle_chat", "chat_arguments") if getattr(options, name)]
+        if given:
+            flag = f"--{given[0].replace('_', '-')}"
             raise BadInput(f"{flag}: a server applies its own chat template to questions; remove {flag}")
         return None
     if not options.chat:
         if options.system:
             raise BadInput("--system: only with --chat")
+        if options.chat_arguments:
+            raise BadInput("--chat-arguments: only with --chat")
         if options.shuffle_chat:
             raise BadInput("--shuffle-chat: only with --chat")
         return None
@@ -107,8 +111,8 @@ def chat_template(model: Any, options: StatementOptions | ChoiceOptions | Genera
     from fathom.models.chat import ChatTemplate, ShuffledChat
 
     if options.shuffle_chat:
-        return ShuffledChat(model.tokenizer, options.system, options.seed)
-    return ChatTemplate(model.tokenizer, options.system)
+        return ShuffledChat(model.tokenizer, options.system, options.chat_arguments, options.seed)
+    return ChatTemplate(model.tokenizer, options.system, options.chat_arguments)
 
 
 def _likelihood_server(name: str, options: Any) -> LikelihoodServer:

@@ -101,9 +101,9 @@ class StatementProbe(ShardedProbe):
     def __init__(self, options: StatementOptions, model: Model, queryset: QuerySet) -> None:
         super().__init__(options, model, queryset)
         self.options = options
-        self.template = chat_template(model, options)
-        self.before = "" if self.template is None else self.template.before_reply(options.chat_user)
-        takes_bos = model.attention is Attention.CAUSAL and self.template is None
+        self.chat = chat_template(model, options)
+        self.before = "" if self.chat is None else self.chat.before_reply(options.chat_user)
+        takes_bos = model.attention is Attention.CAUSAL and self.chat is None
         self.bos = _first_token(model, Bos(options.bos)) if takes_bos else None
         self.form = form_for(model, options.form)
         if model.attention is Attention.SEQ2SEQ and options.perplexity:
@@ -121,9 +121,8 @@ class StatementProbe(ShardedProbe):
         return Searcher(self.options, self.model, self.rough, self.bos, self.ways, self.budget, self.screened)
 
     def resolved(self) -> Facts:
-        template = {} if self.template is None else {"chat_template": self.template.digest}
         answers = {} if all(way.score is Score.FULL for way in self.ways) else SCORED_TEXT
-        return super().resolved() | template | answers
+        return super().resolved() | answers
 
     def idle(self) -> Mapping[str, str]:
         causal = self.model.attention is Attention.CAUSAL
@@ -159,9 +158,12 @@ class StatementProbe(ShardedProbe):
             )
         likelihoods = self._likelihoods(wording, queries, space) if wording and self.options.perplexity else {}
         for query in shard.queries:
-            prompt = wording.question(query) if wording and wording.refusal(query) is None else None
+            prompt = _prompt_of(query, wording)
             asked = PromptedQuery(query, shard.template, prompt, len(space), likelihoods.get(query.id))
             yield asked, reasons[query.id] or answers[query.id]
+
+    def _asked(self, query: Query, number: int) -> str | None:
+        return _prompt_of(query, self._wording(number))
 
     def _encoded(self, shard: Shard) -> _EncodedShard:
         """Do the work of the host on a shard, while the device works on another."""
@@ -340,6 +342,10 @@ class StatementProbe(ShardedProbe):
         if not reduced.counts.all():
             return "no token of a statement can be scored (a first token needs something before it: --bos)"
         return None
+
+
+def _prompt_of(query: Query, wording: Wording | None) -> str | None:
+    return wording.question(query) if wording and wording.refusal(query) is None else None
 
 
 def _first_token(model: Model, policy: Bos) -> int | None:

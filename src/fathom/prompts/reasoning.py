@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fathom.errors import BadInput
 
@@ -41,14 +41,13 @@ class Cutter:
             )
         self.counts: Counter[str] = Counter()
 
-    def circumstances(self) -> dict[str, Any]:
-        """Return the counts that are not zero, with notes for readers of the results."""
+    def notes(self) -> list[str]:
+        """Return notes for readers of the results."""
         texts = {
             "reasoning_uncut": "some replies hold <think>: --cut-reasoning think takes such parts for no answer",
             "reasoning_unfinished": "some replies are unscored, as their reasoning had not ended: allow more tokens",
         }
-        notes = [f"{text} (counted in the manifest as {name})" for name, text in texts.items() if self.counts[name]]
-        return dict(+self.counts) | ({"notes": notes} if notes else {})
+        return [f"{text} (counted in the manifest as {name})" for name, text in texts.items() if self.counts[name]]
 
     def read(self, reply: str, asked: str = "") -> Cut:
         """Remove the text between the signs. :param asked: the text that the model continued, if known.

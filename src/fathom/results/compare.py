@@ -17,6 +17,7 @@ import numpy as np
 from fathom.errors import BadInput, all_of
 from fathom.metrics.table import METRICS, Metric, metric
 from fathom.options import LEAST_POINTS, separated
+from fathom.reading.replies import excerpt_of, parted
 from fathom.results.agreements import Agreement, agreement
 from fathom.results.alterations import Alteration, alterations, altered_claims
 from fathom.results.baselines import RunBaselines, which_is_above
@@ -47,13 +48,15 @@ _OPTION_NAMES = {
     **dict.fromkeys(("pool", "candidates", "add_candidates", "single_token"), "answer pools"),
     "system": "system messages",
     "chat_user": "user turns",
+    "chat_arguments": "chat arguments",
     **dict.fromkeys(("reduction", "score", "pll"), "scorings"),
     "reading": "readings",
     "alter": "sentences",
     "shots": "numbers of examples",
 }
 """Options that pairing by fact leaves: those that select facts, such as ``--limit``, cannot explain a difference."""
-_DEFAULTS = {"system": "none", "chat_user": "default", "alter": UNALTERED, "pool": None}
+UNKNOWN = "unknown"
+_DEFAULTS = {"system": "none", "chat_user": "default", "chat_arguments": "none", "alter": UNALTERED, "pool": None}
 
 
 def compare(
@@ -290,6 +293,11 @@ def what_differs(first: RunFacts, second: RunFacts, facts: Sequence[str]) -> tup
         if values[0] != values[1] and all(name in own for own in options):
             both = word if word == "answer pools" else f"{word} ({' and '.join(map(_value, values))})"
             differing.setdefault(word, both)
+    same_model = (first.model, first.content_hash) == (second.model, second.content_hash)
+    asked_alike = all(options[0].get(name) == options[1].get(name) for name in ("chat", "system", "chat_arguments"))
+    if same_model and asked_alike and first.chat_frame != second.chat_frame:
+        there, here = parted(first.chat_frame or UNKNOWN, second.chat_frame or UNKNOWN)
+        differing["chats"] = f"what the chat template writes ({excerpt_of(there)} and {excerpt_of(here)})"
     return tuple(differing.values())
 
 

@@ -24,6 +24,7 @@ from fathom.results.recipes import recipe
 from fathom.results.rows import Floats, Ints, Rows, best_gold, grouped, split_values
 from fathom.results.samples import Sample, drawn
 from fathom.store.folder import RunFolder
+from fathom.store.manifest import CHAT_FRAME
 
 CUTS = (1, 5, 10)
 ACCURACIES = tuple(f"Acc@{k}" for k in CUTS)
@@ -55,6 +56,7 @@ _KEPT = (
         "mean_log_ranks",
         "groups",
         "content_hash",
+        "chat_frame",
         "parameters",
     ),
 )
@@ -305,6 +307,11 @@ class RunFacts:
     def content_hash(self) -> str:
         """Digest of the model's weights, configuration and tokenizer."""
         return str(self.rows.identity["model"].get("content_hash"))
+
+    @cached_property
+    def chat_frame(self) -> str:
+        """What the chat template writes around the words; "" without one, or if the run did not record it."""
+        return str(self.rows.identity.get("resolved", {}).get(CHAT_FRAME, ""))
 
     @property
     def alteration(self) -> str:

@@ -17,11 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fathom.errors import BadInput, FathomError
+from fathom.progress import log
 from fathom.reading import Missing, Unreadable, as_read_back, json_lines, parquet_file, shown, stands
 from fathom.reading.files import first_few, printable
+from fathom.reading.replies import parted
 from fathom.store.files import clear_temporaries, write_json, write_table
 from fathom.store.locks import AT_WORK, CLAIMS
-from fathom.store.manifest import FORMAT, PARTS, RUN, RunManifest, read_manifest, read_parts
+from fathom.store.manifest import CHAT_FRAME, CHAT_TOKENS, FORMAT, PARTS, RUN, RunManifest, read_manifest, read_parts
 from fathom.store.predictions import LATER, SCHEMA, as_table
 
 QUERIES = pa.schema(
@@ -45,6 +47,7 @@ LARGEST_DIFFERENCE = "largest_difference"
 SECONDS = "wall_seconds"
 """Circumstance of a run that a plan made: its time, from the selection of queries to the last shard."""
 _RUN_AGAIN = "run the probe again"
+_HINTS = {f"resolved.{CHAT_FRAME}": " (--chat-arguments strftime_now=2026-07-26 fixes the day that a template writes)"}
 _REQUIRED = ("query_id", "fact_id", "relation", "direction", "gold", "candidates", "groups")
 
 
@@ -183,6 +186,9 @@ class RunFolder:
         """
         if self.has_manifest():
             before, now = compared(self.manifest["identity"], idle), compared(as_read_back(identity), idle)
+            if unrecorded := (now["resolved"].keys() & {CHAT_FRAME, CHAT_TOKENS}) - before["resolved"].keys():
+                log(f"{self.path} was begun before runs recorded what a chat template writes: it may be another day's")
+                now["resolved"] = {key: value for key, value in now["resolved"].items() if key not in unrecorded}
             differing = list(differences(before, now))
             if differing:
                 raise BadInput([f"{self.path} belongs to another run: choose another --out", *differing])
@@ -338,4 +344,5 @@ def differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
         for key in sorted(old.keys() | {key for key, value in new.items() if value}):
             yield from differences(old.get(key), new.get(key), f"{where}.{key}" if where else key)
     elif old != new:
-        yield f"  {where}: there {old!r}, here {new!r}"
+        there, here = parted(old, new) if isinstance(old, str) and isinstance(new, str) else (old, new)
+        yield f"  {where}: there {there!r}, here {here!r}{_HINTS.get(where, '')}"

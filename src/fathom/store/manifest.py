@@ -20,6 +20,8 @@ PARTS = "parts"
 """Folder of the circumstances of processes that share a run."""
 FORMAT = 1
 """Version of both formats."""
+CHAT_FRAME, CHAT_TOKENS = "chat_frame", "chat_tokens"
+"""Parts of ``resolved``: what a chat template writes, and a hash of the tokens of each wording's first prompt."""
 Options = dict[str, Any]
 Part = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 """Part of a file name."""
