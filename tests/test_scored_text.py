@@ -8,20 +8,39 @@ are in the reference data, and in the folder FATHOM_TOKENIZERS, such as Llama's 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import (
+    AddedToken,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
 
 import fathom
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Prompt, Template
 from fathom.models.loading import wrap
-from fathom.scoring.tokens import Bos, Role, align_answers, encode_causal, encode_masked, resolve_first
+from fathom.scoring.seq2seq import Form, as_pair
+from fathom.scoring.slots import encode_slots
+from fathom.scoring.tokens import (
+    Bos,
+    Role,
+    align_answers,
+    context_of,
+    encode_causal,
+    encode_masked,
+    resolve_first,
+    tokens_in_place,
+)
 from tests.conftest import find_shared_data, load_bert_cased, load_gpt2, load_neox, load_roberta
 
 NAMES = (
@@ -111,11 +130,10 @@ def asked(template: str) -> QuerySet:
     return QuerySet("D", (query,), {"all": space}, {"by": Relation("by", "by", (Template(template),), "N:1")})
 
 
-def scores_of(network: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, template: str, tmp_path: Path) -> dict:
+def scores_of(network, tokenizer: PreTrainedTokenizerBase, template: str, tmp_path: Path, **options) -> dict:
     model = wrap(network, tokenizer)
-    result = fathom.probe(
-        "statement", model, asked(template), tmp_path / "run", progress=False, score=("full", "conditional")
-    )
+    score = ("full", "conditional")
+    result = fathom.probe("statement", model, asked(template), tmp_path / "run", progress=False, score=score, **options)
     return {row["scoring"]: row for row in result.folder.predictions().to_pylist()}
 
 
@@ -161,12 +179,39 @@ def test_candidates_are_scored_over_the_same_text(place, network, tokenizer, tmp
     assert rows["sum/full"]["rank"] == rows["sum/conditional"]["rank"]
 
 
+@pytest.mark.parametrize("place", ["last", "middle", "quoted", "joined", "line"])
+def test_the_search_ranks_over_the_same_text(place, network, tokenizer, tmp_path) -> None:
+    """All ranks are within reach, so that the search has to find those of all statements."""
+    whole = scores_of(network, tokenizer, TEMPLATES[place], tmp_path / "whole")
+    searched = scores_of(network, tokenizer, TEMPLATES[place], tmp_path / "searched", max_rank=len(NAMES))
+    for name, row in whole.items():
+        assert searched[name]["rank"] == row["rank"]
+        assert searched[name]["gold_scores"] == pytest.approx(row["gold_scores"], abs=1e-4)
+
+
+@pytest.mark.parametrize("place", TEMPLATES)
+def test_a_chat_is_scored_over_the_same_text(place, network, tokenizer, tmp_path) -> None:
+    tokenizer.chat_template = "{% for m in messages %}<{{ m.role }}>\n{{ m.content }}\n{% endfor %}<assistant>\n"
+    rows = scores_of(network, tokenizer, TEMPLATES[place], tmp_path, chat=True)
+    before = "<user>\nState a fact.\n<assistant>\n"
+    said = [asked(TEMPLATES[place]).relations["by"].templates[0].fill("Titanic", name).text for name in NAMES]
+    expected = []
+    for text in said:
+        encoded = tokenizer(before + text, add_special_tokens=False, return_offsets_mapping=True)
+        values = log_probs(network, encoded["input_ids"])
+        ends = [end for _, end in encoded["offset_mapping"]][1:]
+        expected.append(values[[place for place, end in enumerate(ends) if end > len(before)]].sum())
+    assert rows["sum/full"]["scores"] == pytest.approx(expected, abs=1e-4)
+    offset = np.array(rows["sum/full"]["scores"]) - np.array(rows["sum/conditional"]["scores"])
+    assert offset == pytest.approx(np.full(len(NAMES), offset[0]), abs=1e-4)
+
+
 def test_a_token_over_the_seam_is_the_answers() -> None:
     """ "wor" + "ld" is one token, "wor" + "k" another, "wor" + "!" two: all begin where these part."""
     tokenizer = byte_level(r"\p{N}")
     tokenizer.add_tokens([" world", " work"])
     prompts = [Prompt(f"hello wor{end}", (), (fathom_span(9, 9 + len(end)),)) for end in ("ld", "k", "!")]
-    aligned = align_answers(encode_causal(tokenizer, prompts, tokenizer.eos_token_id))
+    aligned = align_answers(encode_causal(tokenizer, prompts, tokenizer.eos_token_id), len(prompts))
     begins = [int(np.flatnonzero(tokens.roles == Role.ANSWER)[0]) for tokens in aligned]
     assert len(set(begins)) == 1
     hello = len(tokenizer("hello", add_special_tokens=False)["input_ids"])
@@ -192,11 +237,69 @@ def test_masked_models_mask_the_space_of_an_answer(load, shared_data: Path) -> N
     """ "▁" before digits is a token of its own in a sentence piece; BERT has no spaces at all."""
     tokenizer = load(shared_data)
     prompts = [Template("It is by [Y] and others.").fill("", answer) for answer in ("20th Century Fox", "Paris")]
-    aligned = align_answers(encode_masked(tokenizer, prompts))
+    aligned = align_answers(encode_masked(tokenizer, prompts), len(prompts))
     before = [tokens.ids[: int(np.flatnonzero(tokens.roles == Role.ANSWER)[0])].tolist() for tokens in aligned]
     assert before[0] == before[1]  # what is not masked before the answer is common to both
     whole = [tokenizer.decode(tokens.ids[tokens.roles == Role.ANSWER].tolist()) for tokens in aligned]
     assert "20th Century Fox" in whole[0]
+
+
+# --- encoder-decoders
+
+
+@pytest.mark.parametrize("place", TEMPLATES)
+@pytest.mark.parametrize("form", ["sentinel", "mask", "split"])
+def test_candidates_have_the_same_source(place, form, tokenizer) -> None:
+    """The text that is read is common to all candidates, and source and target together are the statement."""
+    tokenizer = deepcopy(tokenizer)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<extra_id_0>", "<extra_id_1>"], "mask_token": "<m>"})
+    prompts = [Template(TEMPLATES[place]).fill("Titanic", name) for name in NAMES]
+    encoded = align_answers(encode_masked(tokenizer, prompts), len(NAMES))
+    pairs = [as_pair(tokenizer, tokens, Form(form)) for tokens in encoded]
+    if form == "split":
+        assert len({pair.source for pair in pairs}) == 1
+    signs = set(tokenizer.convert_tokens_to_ids(["<extra_id_0>", "<extra_id_1>", "<m>"]))
+    for tokens, pair in zip(encoded, pairs, strict=True):
+        answer = tokens.ids[tokens.roles == Role.ANSWER].tolist()
+        source = [id_ for id_ in pair.source if id_ not in signs]
+        first = int(np.flatnonzero(tokens.roles == Role.ANSWER)[0])
+        assert source[:first] == tokens.ids[:first].tolist() == encoded[0].ids[:first].tolist()
+        said = pair.target.ids[pair.target.roles == Role.ANSWER].tolist()
+        assert [id_ for id_ in said if id_ not in signs] == answer
+
+
+# --- slots
+
+
+def metaspace(names: Sequence[str], *, strips: bool) -> PreTrainedTokenizerBase:
+    """A sentence piece of whole words, as XLM-R's. :param strips: whether the mask takes the white space before it."""
+    words = {f"{space}{piece}" for name in names for piece in name.split() for space in ("", "▁")}
+    letters = {letter for word in words for letter in word} | {"▁"}
+    backend = Tokenizer(models.Unigram([("<unk>", -99.0), *((word, -10.0) for word in sorted(words | letters))], 0))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    backend.decoder = decoders.Metaspace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>")
+    tokenizer.add_special_tokens({"mask_token": AddedToken("<mask>", lstrip=strips)})
+    return tokenizer
+
+
+@pytest.mark.parametrize("strips", [True, False])
+@pytest.mark.parametrize(("template", "before"), [
+    ("It is by [Y]", ["▁It", "▁is", "▁by"]),
+    ("They call it ( [Y]", ["▁They", "▁call", "▁it", "▁("]),
+    ("フランスの首都は[Y]", ["▁フランスの首都は"]),
+])  # fmt: skip
+def test_a_filled_slot_is_the_statement(template, before, strips) -> None:
+    """No space is doubled or added, after a word or within a text without spaces."""
+    names = ("Paris", "20 th", "東京")
+    tokenizer = metaspace([*names, template.replace("[Y]", "")], strips=strips)
+    [slot] = encode_slots(tokenizer, [Template(template).fill("", "<mask>")])
+    assert slot is not None
+    assert tokenizer.convert_ids_to_tokens(list(slot.before)) == before
+    ahead = template.partition("[Y]")[0]
+    for name, tokens in zip(names, tokens_in_place(tokenizer, names, context_of(ahead)), strict=True):
+        [whole] = encode_masked(tokenizer, [Template(template).fill("", name)])
+        assert [*slot.before, *tokens, *slot.after] == whole.ids.tolist()
 
 
 # --- the first token

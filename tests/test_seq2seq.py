@@ -55,9 +55,9 @@ def tokenizer() -> PreTrainedTokenizerBase:
     backend = Tokenizer(WordLevel(ID, unk_token="<unk>"))
     backend.pre_tokenizer = WhitespaceSplit()
     backend.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", ID["</s>"])])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend, eos_token="</s>", pad_token="<pad>", mask_token="<mask>", unk_token="<unk>"
-    )
+    signs = {"eos_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>", "unk_token": "<unk>"}
+    sentinels = [word for word in WORDS if word.startswith("<extra_id")]
+    return PreTrainedTokenizerFast(tokenizer_object=backend, additional_special_tokens=sentinels, **signs)
 
 
 def network(kind: str, **own: int) -> PreTrainedModel:

@@ -42,6 +42,20 @@ class Prompt(NamedTuple):
             len(before) + self.context,
         )
 
+    def without_space(self) -> Prompt:
+        """Return the prompt without the white space before its answer, if it has one answer."""
+        if len(self.answer) != 1:
+            return self
+        start = self.answer[0].start
+        end = len(self.text[:start].rstrip())
+
+        def moved(spans: tuple[Span, ...]) -> tuple[Span, ...]:
+            return tuple(Span(*(at - (start - end) if at >= start else at for at in span)) for span in spans)
+
+        return self._replace(
+            text=self.text[:end] + self.text[start:], subject=moved(self.subject), answer=moved(self.answer)
+        )
+
 
 class Sentence(NamedTuple):
     """A natural sentence that states one fact: a template of one query.

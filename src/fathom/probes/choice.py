@@ -40,7 +40,15 @@ from fathom.scoring.slots import (
     slot_scores,
     subjects_unknown,
 )
-from fathom.scoring.statements import Reduction, Score, ScoredStatement, StatementScoring, reduce_all, score_statements
+from fathom.scoring.statements import (
+    Reduction,
+    Score,
+    ScoredStatement,
+    StatementScoring,
+    align_scored,
+    reduce_all,
+    score_statements,
+)
 from fathom.scoring.tokens import (
     SCORED_TEXT,
     Bos,
@@ -340,7 +348,8 @@ class _LikelihoodChoice(ChoiceProbe):
         space, orders = self._options_of(query), self.orders.of(query)
         values, lengths = np.zeros((len(orders), len(space))), [0] * len(space)
         letters: list[str | None] = []
-        for row, order, items in zip(values, orders, scored, strict=True):
+        for row, order, tokenised in zip(values, orders, scored, strict=True):
+            items = align_scored(tokenised, len(tokenised))
             row[list(order)] = reduce_all(items, StatementScoring(reduction, Score.ANSWER), Attention.CAUSAL).scores
             for place, item in zip(order, items, strict=True):
                 lengths[place] = item.tokens.answer_tokens

@@ -145,14 +145,15 @@ class EmbeddingProbe(ShardedProbe):
         return text_vectors(self.model, texts, self.bos, self.pooling, self.budget).vectors
 
     def circumstances(self) -> Facts:
-        facts: Facts = {"encoded_candidate_texts": self._encoded, **super().circumstances()}
+        return {"encoded_candidate_texts": self._encoded, **super().circumstances()}
+
+    def _notes(self) -> list[str]:
         kinds = (("not encoded", self._without, "no vector"), ("shortened", self._shortened, "descriptions cut to fit"))
-        notes = [
+        return super()._notes() + [
             f"{kind} {name}: {len(listed)} of {len(self.queryset.candidates[name])} candidates: {why}"
             for kind, of_space, why in kinds
             for name, listed in of_space.items()
         ]
-        return facts | ({"notes": notes} if notes else {})
 
     def _answered(self, shard: Shard) -> Answered:
         queries, candidates = shard.queries, self.queryset.candidates[shard.space]

@@ -116,13 +116,10 @@ class SlotProbe(ShardedProbe):
             write_text(artifacts / "excluded.tsv", "\n".join(["set\tid\tname\treason", *lines]) + "\n")
 
     def circumstances(self) -> Facts:
-        facts: Facts = {**super().circumstances(), "sequences": self._passes}
-        if notes := self._notes():
-            facts["notes"] = notes
-        return facts
+        return {**super().circumstances(), "sequences": self._passes}
 
     def _notes(self) -> list[str]:
-        notes = []
+        notes = super()._notes()
         for name in self._spaces():
             names = self._names(name, " ")
             if excluded := self._excluded(name):

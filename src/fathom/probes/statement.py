@@ -19,7 +19,6 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import Prompt
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
-from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.likelihoods import LikelihoodServer
 from fathom.probes.base import (
     FEW_SHOT_OPTIONS,
@@ -48,6 +47,7 @@ from fathom.scoring.statements import (
     ScoredStatement,
     StatementScores,
     StatementScoring,
+    align_scored,
     encode_statements,
     is_cut,
     reduce_all,
@@ -121,7 +121,8 @@ class StatementProbe(ShardedProbe):
         return Searcher(self.options, self.model, self.rough, self.bos, self.ways, self.budget, self.screened)
 
     def resolved(self) -> Facts:
-        answers = {} if all(way.score is Score.FULL for way in self.ways) else SCORED_TEXT
+        whole = self.model.attention is not Attention.SEQ2SEQ and all(way.score is Score.FULL for way in self.ways)
+        answers = {} if whole else SCORED_TEXT
         return super().resolved() | answers
 
     def idle(self) -> Mapping[str, str]:
@@ -179,13 +180,10 @@ class StatementProbe(ShardedProbe):
 
     def _statements(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> _Statements:
         encoded = self._tokenised([prompt for query in queries for prompt in wording.statements(query, space.names)])
-        if encoded.tokens is None:
-            return encoded
-        of_query = (encoded.tokens[start : start + len(space)] for start in range(0, len(encoded.tokens), len(space)))
-        return encoded._replace(tokens=[tokens for own in of_query for tokens in align_answers(own)])
+        return encoded._replace(tokens=encoded.tokens and align_answers(encoded.tokens, len(space)))
 
     def _tokenised(self, prompts: list[Prompt]) -> _Statements:
-        if isinstance(self.model, EncoderDecoder | LikelihoodServer):
+        if isinstance(self.model, LikelihoodServer):
             return _Statements(prompts, None)
         return _Statements(prompts, encode_statements(self.model, prompts, self.bos))
 
@@ -234,8 +232,8 @@ class StatementProbe(ShardedProbe):
     def _scored(self, encoded: _Statements, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
         """Score all candidates of all queries; return a query's columns per scoring."""
         statements = self._screened(encoded, queries, space) if self.rough else self._run(self.model, encoded)
-        if isinstance(self.model, LikelihoodServer):  # which tokenises the statements itself
-            statements = _aligned(statements, len(space))
+        if encoded.tokens is None:
+            statements = align_scored(statements, len(space))
         self._counts["statements"] += sum(item.log_probs is not None for item in statements)
         reduced = [reduce_all(statements, way, self.model.attention) for way in self.ways]
         answers = {}
@@ -287,7 +285,7 @@ class StatementProbe(ShardedProbe):
         pll = Pll(self.options.pll)
         if encoded.tokens is None:
             return score_statements(model, encoded.prompts, self.bos, pll, self.budget, self.form)
-        return score_encoded(model, encoded.tokens, pll, self.budget)
+        return score_encoded(model, encoded.tokens, pll, self.budget, self.form)
 
     def _screened(self, encoded: _Statements, queries: Sequence[Query], space: CandidateSet) -> list[ScoredStatement]:
         """Score with the rough copy, then rescore with the model what could affect a rank."""
@@ -352,16 +350,6 @@ def _first_token(model: Model, policy: Bos) -> int | None:
     """Return the token before a statement. Of servers, which may take texts, it can be BOS alone."""
     resolve = resolve_bos if isinstance(model, LikelihoodServer) else resolve_first
     return resolve(model.tokenizer, policy)
-
-
-def _aligned(statements: Sequence[ScoredStatement], candidates: int) -> list[ScoredStatement]:
-    """Apply :func:`align_answers` to the statements of each query."""
-    of_query = (statements[start : start + candidates] for start in range(0, len(statements), candidates))
-    return [
-        statement._replace(tokens=tokens)
-        for own in of_query
-        for statement, tokens in zip(own, align_answers([one.tokens for one in own]), strict=True)
-    ]
 
 
 def _kept_places(query: Query, space: CandidateSet, row: Columns) -> list[int]:

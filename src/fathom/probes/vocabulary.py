@@ -39,7 +39,7 @@ from fathom.progress import Progress
 from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
 from fathom.scoring.rows import Columns, PromptedQuery, score_columns, unranked_digest
-from fathom.scoring.seq2seq import as_pair, form_for, stand_in, tokens_at_answer
+from fathom.scoring.seq2seq import Form, as_pair, form_for, stand_in, tokens_at_answer
 from fathom.scoring.slots import spelled_mask
 from fathom.scoring.tokens import (
     Bos,
@@ -227,6 +227,8 @@ class VocabularyProbe(ShardedProbe):
             texts = [prompt.text for prompt in prompts]
             vectors, faults = text_vectors(self.model, texts, self.bos, Pooling.LAST, self.budget)
             return _TokenScores(same_token_log_probs(self.model, vectors, tokens), faults)
+        if self.form is not Form.SPLIT or not isinstance(self.model, EncoderDecoder):
+            prompts = [prompt.without_space() for prompt in prompts]
         encoded = encode_masked(self.model.tokenizer, prompts)
         if isinstance(self.model, EncoderDecoder):
             return self._scored_pairs(self.model, encoded, tokens)

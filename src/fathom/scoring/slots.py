@@ -84,12 +84,15 @@ def encode_slots(
 ) -> list[Slot | None]:
     """Tokenise each sentence as a whole, with the tokenizer's mask token in place of learnt ones.
 
+    The white space before the slot is the answer's: in a sentence piece it would be a token of its own before the mask.
+
     :param prompts: with the *sign* as their answer.
     :param first_learnt: for each prompt the id of ``<s1>``, followed by ``<s2>``; None if no text has learnt tokens. In
         subjects and answers such signs are plain text.
     :param sign: the text in the slot; None for the tokenizer's mask token.
     :returns: None if the answer is not one token.
     """
+    prompts = [prompt.without_space() for prompt in prompts]
     mask = tokenizer.mask_token_id if sign is None else tokenizer.convert_tokens_to_ids(sign)
     if first_learnt is None:
         return [_slot(mask, tokens, {}) for tokens in encode_masked(tokenizer, prompts)]

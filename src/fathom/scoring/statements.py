@@ -19,7 +19,7 @@ from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.masked import Pll, masked_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.seq2seq import Form, as_pair, seq2seq_log_probs
-from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked, token_texts
+from fathom.scoring.tokens import Role, Tokens, align_answers, encode_causal, encode_masked, token_texts
 
 SPECIAL, ANSWER = int(Role.SPECIAL), int(Role.ANSWER)  # members of enumerations are slow to look up
 Step = TypeVar("Step")
@@ -160,6 +160,12 @@ def reduce_all(
     return StatementScores(scores, counts)
 
 
+def align_scored(statements: Sequence[ScoredStatement], candidates: int) -> list[ScoredStatement]:
+    """Apply :func:`align_answers` to statements that are scored already."""
+    aligned = align_answers([statement.tokens for statement in statements], candidates)
+    return [statement._replace(tokens=tokens) for statement, tokens in zip(statements, aligned, strict=True)]
+
+
 def is_cut(tokens: Tokens) -> bool:
     """Return whether a first token, which a causal model cannot score, is a part of the answer."""
     return len(tokens.roles) > 0 and bool(tokens.roles[0] == ANSWER)
@@ -184,15 +190,17 @@ def score_statements(
     :param pll: for masked models.
     :param form: for encoder-decoders.
     """
-    if isinstance(model, EncoderDecoder):
-        return _score_pairs(model, prompts, budget, form)
     if isinstance(model, LikelihoodServer):
         return _score_served(model, prompts, bos)
-    return score_encoded(model, encode_statements(model, prompts, bos) if prompts else [], pll, budget)
+    return score_encoded(model, encode_statements(model, prompts, bos) if prompts else [], pll, budget, form)
 
 
-def score_encoded(model: Model, statements: Sequence[Tokens], pll: Pll, budget: Budget) -> list[ScoredStatement]:
+def score_encoded(
+    model: Model, statements: Sequence[Tokens], pll: Pll, budget: Budget, form: Form = Form.SPLIT
+) -> list[ScoredStatement]:
     """Score statements of :func:`encode_statements` that fit the model's window."""
+    if isinstance(model, EncoderDecoder):
+        return _score_pairs(model, statements, budget, form)
     fits = _fits(model, [len(tokens.ids) for tokens in statements])
     runnable = [tokens for tokens, fit in zip(statements, fits, strict=True) if fit]
     scores = iter(statement_log_probs(model, runnable, pll, budget))
@@ -205,8 +213,10 @@ def _fits(model: Model, lengths: Sequence[int]) -> list[bool]:
     return [model.max_tokens is None or length <= model.max_tokens for length in lengths]
 
 
-def _score_pairs(model: EncoderDecoder, prompts: Sequence[Prompt], budget: Budget, form: Form) -> list[ScoredStatement]:
-    pairs = [as_pair(model.tokenizer, tokens, form) for tokens in encode_masked(model.tokenizer, prompts)]
+def _score_pairs(
+    model: EncoderDecoder, statements: Sequence[Tokens], budget: Budget, form: Form
+) -> list[ScoredStatement]:
+    pairs = [as_pair(model.tokenizer, tokens, form) for tokens in statements]
     fits = _fits(model, [pair.longest for pair in pairs])
     scores = iter(seq2seq_log_probs(model, [pair for pair, fit in zip(pairs, fits, strict=True) if fit], budget))
     return [ScoredStatement(pair.target, next(scores) if fit else None) for pair, fit in zip(pairs, fits, strict=True)]

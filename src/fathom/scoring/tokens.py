@@ -98,12 +98,19 @@ def resolve_first(tokenizer: PreTrainedTokenizerBase, policy: Bos) -> int | None
     return tokenizer.eos_token_id if bos is None and policy is Bos.AUTO else bos
 
 
-def align_answers(candidates: Sequence[Tokens]) -> list[Tokens]:
+def align_answers(statements: Sequence[Tokens], candidates: int) -> list[Tokens]:
     """Let the answers of a query's candidates begin where their tokens part, if that is before the answer.
 
     A token may reach from the prompt into the answer ("wor" + "ld"), or a prompt be tokenised otherwise before another
     answer. The candidates are then scored over the same text all the same.
+
+    :param candidates: so many statements in a row are of one query.
     """
+    of_query = (statements[start : start + candidates] for start in range(0, len(statements), candidates))
+    return [tokens for candidate_tokens in of_query for tokens in _aligned(candidate_tokens)]
+
+
+def _aligned(candidates: Sequence[Tokens]) -> list[Tokens]:
     shortest = min(len(tokens.ids) for tokens in candidates)
     rows = np.array([tokens.ids[:shortest] for tokens in candidates])
     differs = (rows != rows[0]).any(axis=0)
@@ -356,19 +363,23 @@ def tokens_in_place(tokenizer: PreTrainedTokenizerBase, names: Sequence[str], be
 
 
 def context_of(before: str) -> str:
-    """Return the part of *before* that a name's tokens depend on: a space, a sign such as "(", or ""."""
-    last = before[-1:]
-    if last.isspace():
-        return " "
-    return "" if last.isalnum() else last
+    """Return the part of *before* that a name's tokens depend on: a space, or the last letter or sign; or ""."""
+    return " " if before[-1:].isspace() else before[-1:]
 
 
 def _tokens_after(tokenizer: PreTrainedTokenizerBase, names: Sequence[str], anchor: str, space: str) -> list[list[int]]:
-    """Return the tokens of each name after *anchor*; if the anchor's tokens change, those of the name alone."""
+    """Return the tokens of each name after *anchor*.
+
+    If the anchor's tokens change, those after :data:`ANCHOR`; if these change as well, those of the name alone.
+    """
     [before] = _encode_alone(tokenizer, [anchor])
     anchored = _encode_alone(tokenizer, [anchor + space + name for name in names])
     keeps = [ids[: len(before)] == before for ids in anchored]
-    others = iter(_encode_alone(tokenizer, [space + name for name, kept in zip(names, keeps, strict=True) if not kept]))
+    changing = [name for name, kept in zip(names, keeps, strict=True) if not kept]
+    if anchor == ANCHOR:
+        others = iter(_encode_alone(tokenizer, [space + name for name in changing]))
+    else:
+        others = iter(_tokens_after(tokenizer, changing, ANCHOR, space))
     return [ids[len(before) :] if kept else next(others) for ids, kept in zip(anchored, keeps, strict=True)]
 
 
