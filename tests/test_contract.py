@@ -101,7 +101,7 @@ CASES = {
         ("4 of 4 candidates", "not a number"),
     ),
     "choice": Case(
-        {"score": ("text-sum", "text-mean")},
+        {"score": ("text-sum", "letter")},
         (-1, "text-sum"),
         (2, 3),  # "Answer:" ends in unknown words, behind which Rome and Madrid have the same weight
         34,  # <s>, 12 of the question, 4 of each option and 3 commas, "Answer : Paris"
@@ -463,6 +463,7 @@ OTHER = {
     "options": 5, "server": "http://localhost/v1", "instruction": "Choose.", "sampling_temperature": 1.0,
     "reply_tokens": 9, "unlisted": True, "key_env": "KEY", "concurrency": 2, "requests_per_minute": 9, "timeout_s": 9,
     "retries": 1, "part": "1/4", "orders": 3, "replies": "strict", "chat": True, "system": "x", "chat_user": "x",
+    "chat_arguments": ("x=1",),
     "shuffle_chat": True,
     "engine": "ray", "workers": 2, "gpus_per_worker": 0.5, "cpus_per_worker": 2, "ray_address": "auto",
     "cut_reasoning": "think", "device_map": "auto",

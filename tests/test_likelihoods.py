@@ -312,7 +312,7 @@ def test_the_choice_probe(standin, folder, tmp_path, chat, serve):
     model.network.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     model.network.save_pretrained(chatty)
     server = serve(each=Standin(load(str(chatty)), "echo"))
-    here, there = both(server, chatty, "choice", tmp_path, options=3, score=("letter", "text-mean"), chat=chat)
+    here, there = both(server, chatty, "choice", tmp_path, options=3, score=("letter", "text-sum"), chat=chat)
     same(here, there)
     assert there.folder.manifest["identity"]["resolved"]["attention"] == "causal"
     assert there.folder.manifest["circumstances"]["engine"] == KINDS["echo"]

@@ -80,7 +80,7 @@ CHOICES = "--data data/earlier/choices"
 """As version 0.1.0 built them."""
 probed(
     "choice-causal",
-    f"choice {CAUSAL} {CHOICES} --limit 12 --score letter,text-sum,text-mean",
+    f"choice {CAUSAL} {CHOICES} --limit 12 --score letter,text-sum",
     "--by relation,p1 --errors 2 --reliability",
 )
 
@@ -219,7 +219,7 @@ OLD = {
     "cloze": f"probe cloze {MASKED} {TOWNS} --limit 5 --reading template-free",
     "ontology": f"probe ontology {MASKED} {TOWN} --limit 5 --relations type,subPropertyOf --templates 0",
     "generation": f"probe generation {CAUSAL} {TOWNS} --limit 5 --shots 1 --max-new-tokens 3",
-    "choice": f"probe choice {CAUSAL} {TOWNS} --limit 5 --options 3",
+    "choice": f"probe choice {CAUSAL} {TOWNS} --limit 5 --options 3 --score letter",
     "link": f"kgc evaluate links/old {GRAPH}",
 }
 """Runs whose folders lie beside this file as version 0.1.0 wrote them, but for ``--out``."""

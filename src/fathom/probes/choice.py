@@ -65,14 +65,8 @@ CUE = "Answer:"
 """Text before a causal model's answer."""
 SEVERAL = SlotScoring(MaskCount.SEVERAL, SlotPooling.MEAN)
 """As many masks as the option has tokens, mean of their log-probabilities (section 4.2 of the paper)."""
-WAYS = {
-    "letter": ("letter", Reduction.SUM),
-    "text-sum": ("text", Reduction.SUM),
-    "text-mean": ("text", Reduction.MEAN),
-}
-"""For each scoring of a causal model, the text after the question, and how its token scores become one."""
 
-
+SUM_OF_ANSWER = StatementScoring(Reduction.SUM, Score.ANSWER)
 Order = tuple[int, ...]
 """Places of the options in display order."""
 
@@ -297,13 +291,11 @@ class _LikelihoodChoice(ChoiceProbe):
         return self._prompts(query, self.orders.of(query)[0], [ANSWER])[0].text
 
     def _texts_of(self, query: Query) -> int:
-        kinds = {WAYS[name][0] for name in self.options.score}
-        return len(kinds) * len(self.orders.of(query)) * len(self._options_of(query))
+        return len(self.options.score) * len(self.orders.of(query)) * len(self._options_of(query))
 
     def _answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
-        ways = [WAYS[name] for name in self.options.score]
-        columns = {kind: self._scored(queries, kind) for kind in dict.fromkeys(kind for kind, _ in ways)}
-        return [[columns[kind][place][reduction] for kind, reduction in ways] for place in range(len(queries))]
+        columns = [self._scored(queries, way) for way in self.options.score]
+        return [list(of_query) for of_query in zip(*columns, strict=True)]
 
     def circumstances(self) -> Facts:
         return {"statements": self.statements, **super().circumstances()}
@@ -316,16 +308,17 @@ class _LikelihoodChoice(ChoiceProbe):
         before = self.chat.before_reply(self.orders.instructed(query, order, self.options.instruction))
         return [Prompt(answer, (), (Span(0, len(answer)),)).with_context(before) for answer in answers]
 
-    def _scored(self, queries: Sequence[Query], kind: str) -> list[dict[Reduction, Columns]]:
-        """Return each query's columns by the sum and by the mean of an option's token scores.
+    def _scored(self, queries: Sequence[Query], way: str) -> list[Columns]:
+        """Return each query's columns.
 
-        :param kind: text after the question: "letter" or "text".
+        :param way: the text after the question: an option's "letter" or "text-sum". A mean over its tokens would
+            measure their number, as a name that stands in the question is copied at almost 0 nats per token.
         """
         prompts: list[Prompt] = []
         for query in queries:
             for order in self.orders.of(query):
                 names = self.orders.names(query, order)
-                texts = names if kind == "text" else [f"({ascii_lowercase[at]})" for at in range(len(names))]
+                texts = names if way == "text-sum" else [f"({ascii_lowercase[at]})" for at in range(len(names))]
                 prompts += self._prompts(query, order, texts)
         scored = score_statements(self.model, prompts, self.bos, Pll.ORIGINAL, self.budget)
         self.statements += sum(item.log_probs is not None for item in scored)
@@ -334,23 +327,23 @@ class _LikelihoodChoice(ChoiceProbe):
             self._reduced(query, [[next(items) for _ in order] for order in self.orders.of(query)]) for query in queries
         ]
 
-    def _reduced(self, query: Query, scored: Sequence[Sequence[ScoredStatement]]) -> dict[Reduction, Columns]:
+    def _reduced(self, query: Query, scored: Sequence[Sequence[ScoredStatement]]) -> Columns:
         """:param scored: for each order, the options as shown."""
         items = [item for row in scored for item in row]
         if any(item.log_probs is None for item in items):
             longest = max(len(item.tokens.ids) for item in items)
             faults = (item.fault for item in items if item.fault is not None)
             reason = next(faults, too_long("a question with its answer", longest, self.model) or "")
-            return {reduction: unscored(reason) for reduction in Reduction}
-        return {reduction: self._ranked(query, scored, reduction) for reduction in Reduction}
+            return unscored(reason)
+        return self._ranked(query, scored)
 
-    def _ranked(self, query: Query, scored: Sequence[Sequence[ScoredStatement]], reduction: Reduction) -> Columns:
+    def _ranked(self, query: Query, scored: Sequence[Sequence[ScoredStatement]]) -> Columns:
         space, orders = self._options_of(query), self.orders.of(query)
         values, lengths = np.zeros((len(orders), len(space))), [0] * len(space)
         letters: list[str | None] = []
         for row, order, tokenised in zip(values, orders, scored, strict=True):
             items = align_scored(tokenised, len(tokenised))
-            row[list(order)] = reduce_all(items, StatementScoring(reduction, Score.ANSWER), Attention.CAUSAL).scores
+            row[list(order)] = reduce_all(items, SUM_OF_ANSWER, Attention.CAUSAL).scores
             for place, item in zip(order, items, strict=True):
                 lengths[place] = item.tokens.answer_tokens
             best = np.flatnonzero(row == row.max())

@@ -307,9 +307,9 @@ class ChoiceOptions(ServedOptions, LikelihoodOptions):
         Group.SERVER,
         LATER,  # older runs were strict and can be resumed: circumstances count the forms
     )
-    score: Annotated[tuple[Literal["letter", "text-sum", "text-mean"], ...], BeforeValidator(separated)] = opt(
-        ("letter",),
-        "Causal models: score the option's letter, or its text (in nats, or in nats per token).",
+    score: Annotated[tuple[Literal["letter", "text-sum"], ...], BeforeValidator(separated)] = opt(
+        ("text-sum",),
+        "Causal models: score the option's text, or its letter, of which small models often prefer one.",
         Group.SCORING,
         min_length=1,
     )

@@ -33,6 +33,7 @@ from fathom.results.estimates import NOTHING, Estimate, point_estimate
 from fathom.results.facts import ACCURACY
 from fathom.results.measures import PARTLY, measure
 from fathom.results.names import short_names
+from fathom.results.positions import PreferredPosition, preferred_position
 from fathom.results.rows import Ints, Rows, alike_reasons, grouped
 from fathom.results.tables import Cell, Table, Tabular
 from fathom.results.tasks import Tasks, above_in_words, task_table, tasks_of
@@ -52,6 +53,7 @@ class Headline:
     :param deviation: sample standard deviation (n − 1) of accuracy over templates; None for one template.
     :param baselines: the baselines of each of them, see :mod:`fathom.results.baselines`.
     :param decision: whether accuracy is above every baseline; None without any.
+    :param preferred: the position among options that the model prefers; None for none.
     """
 
     scoring: str
@@ -65,6 +67,7 @@ class Headline:
     numbers: Mapping[str, Estimate]
     baselines: Mapping[str, tuple[BaselineComparison, ...]]
     decision: Decision | None = None
+    preferred: PreferredPosition | None = None
 
     @property
     def accuracy(self) -> Estimate | None:
@@ -281,6 +284,7 @@ class RunNumbers:
             deviation=self._deviation(scored),
             numbers=numbers,
             baselines={name: compared for name, compared in baselines_of_each if compared},
+            preferred=preferred_position(rows, asked),
         )
 
     def _deviation(self, scored: Ints) -> float | None:
@@ -366,6 +370,7 @@ def _sentences(line: Headline, model: str) -> list[str]:
     unscored = f"{line.queries - line.answered:,} of {line.queries:,} queries are unscored"
     why = "; ".join(f"{reason} ({count:,})" for reason, count in alike_reasons(line.reasons)[:2])
     rest = [f"{unscored}: {why}."] if line.answered < line.queries else []
+    rest += [str(line.preferred)] if line.preferred is not None else []
     if share is None:
         return [f"{name}: {NOTHING}.", *rest]
     ends = "" if share.low is None or share.high is None else f" [{100 * share.low:.1f}, {100 * share.high:.1f}]"
