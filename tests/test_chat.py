@@ -27,7 +27,7 @@ from fathom.run import run
 from fathom.scoring.tokens import Role, encode_causal
 from fathom.store.folder import RunFolder
 from tests.conftest import build, load_gpt2, make_local
-from tests.messages import correspond, mentioned, mentions
+from tests.messages import correspond, mentioned, mentions, stated
 from tests.scripted import ScriptedModel
 from tests.test_server import completion
 
@@ -438,8 +438,15 @@ def test_questions_are_the_users_turn(model, data, tmp_path, monkeypatch):
     assert (stop, bos) == ((), None)
     template = ChatTemplate(model.tokenizer, "Be brief.")
     users = [prompt.split("user\n")[1].split("<|im_end|>")[0] for prompt in prompts]
-    assert prompts == [template.turn(user) for user in users]
-    assert all(user.count("What is the capital of") == 2 and "%\n" in user for user in users)
+    assert all(user.endswith("?\nAnswer with the name only.") for user in users)
+    assert all(prompt.count("What is the capital of") == 2 and "%" not in prompt for prompt in prompts)
+    last = [prompt.rpartition("user\n")[2].partition("<|im_end|>")[0] for prompt in prompts]
+    examples = [
+        (user, prompt.split("assistant\n")[1].partition("<|im_end|>")[0])
+        for user, prompt in zip(users, prompts, strict=True)
+    ]
+    assert prompts == [template.turn(user, [example]) for user, example in zip(last, examples, strict=True)]
+    assert {answer for _, answer in examples} <= set(NAMES)
     assert sorted(row["prompt"] for row in rows(folder)) == sorted(f"{prompt} [Y]" for prompt in prompts)
     assert folder.manifest["identity"]["resolved"]["chat_template"] == template.digest
 
@@ -487,7 +494,7 @@ def writer(data, text: str, monkeypatch):
 ])  # fmt: skip
 def test_written_answers_are_cut_and_counted(data, tmp_path, monkeypatch, reply, form, said, counts):
     model = writer(data, reply, monkeypatch)
-    options = PROBES["generation"].options(chat=True, cut_reasoning=form, shots=0)
+    options = PROBES["generation"].options(chat=True, cut_reasoning=form, shots=0, score=("f1",))
     folder = run("generation", model, data, options, tmp_path / "r")
     found = rows(folder)
     assert [row["answers"] for row in found] == [said] * 4
@@ -498,7 +505,7 @@ def test_written_answers_are_cut_and_counted(data, tmp_path, monkeypatch, reply,
     noted = folder.manifest["circumstances"]
     assert {name: count for name, count in noted.items() if name.startswith("reasoning")} == counts
     noticed = {"reasoning_uncut", "reasoning_unfinished"} & counts.keys()
-    assert all(name in note for name, note in zip(noticed, noted.get("notes", []), strict=True))
+    assert all(stated(noted["notes"], name) for name in noticed)
 
 
 # --------------------------------------------------------------------------------------------------- behind a server
@@ -509,11 +516,11 @@ def test_generation_behind_a_server(fathom, serve, data, tmp_path):
 
     def answer(body):
         text = body["messages"][-1]["content"]
-        return next((reply for head, reply in said.items() if head in text.splitlines()[-1]), "<think>So")
+        return next((reply for head, reply in said.items() if head in text), "<think>So")
 
     server = serve(each=lambda body: completion(answer(body)))
     options = PROBES["generation"].options(
-        server=server.url, system="Be brief.", shots=0, cut_reasoning="think", max_new_tokens=40
+        server=server.url, system="Be brief.", shots=0, cut_reasoning="think", max_new_tokens=40, score=("f1",)
     )
     folder = run("generation", open_model("tiny", options), data, options, tmp_path / "r")
     found = {row["query_id"]: row for row in rows(folder)}
@@ -526,9 +533,51 @@ def test_generation_behind_a_server(fathom, serve, data, tmp_path):
     assert noted["journal"]["answers"] == 4
 
 
+def test_replies_in_sentences_are_read(data, tmp_path, monkeypatch):
+    """By default of chats; by f1 they are wrong, which a note says."""
+    model = writer(data, "The capital of this country is Paris, of course.", monkeypatch)
+    asked = PROBES["generation"].options
+    read = run("generation", model, data, asked(chat=True, shots=0), tmp_path / "contains")
+    assert [(row["scoring"], row["correct"], row["answer_ids"]) for row in rows(read)] == [
+        ("contains", credit, ["Paris"]) for credit in (1, 0, 0, 0)
+    ]
+    exact = run("generation", model, data, asked(chat=True, shots=0, score=("f1",)), tmp_path / "f1")
+    assert [(row["scoring"], row["correct"]) for row in rows(exact)] == [("f1", 0)] * 4
+    noted = exact.manifest["circumstances"]
+    assert noted["answers_among_other_words"] == 1
+    assert stated(noted["notes"], "--score contains")
+
+
+def test_a_served_chat_has_examples_as_turns(serve, data, tmp_path):
+    server = serve(each=lambda body: completion("Lima"))
+    options = PROBES["generation"].options(server=server.url, shots=2, limit=1, system="Be brief.")
+    run("generation", open_model("tiny", options), data, options, tmp_path / "r")
+    [body] = server.bodies
+    roles = [message["role"] for message in body["messages"]]
+    assert roles == ["system", "user", "assistant", "user", "assistant", "user"]
+    users = [message["content"] for message in body["messages"] if message["role"] == "user"]
+    assert all(
+        user.startswith("What is the capital of") and user.endswith("\nAnswer with the name only.") for user in users
+    )
+    pairs = dict(zip(HEADS, NAMES, strict=True))
+    for user, said in zip(users, [m["content"] for m in body["messages"] if m["role"] == "assistant"], strict=False):
+        assert pairs[user.removeprefix("What is the capital of ").partition("?")[0]] == said
+
+
+def test_the_control_keeps_the_words_of_all_turns(tokenizer):
+    examples = [("Where is Lima?", "Peru"), ("Where is Oslo?", "Norway")]
+    chat, shuffled = (kind(tokenizer).turn("Where is Paris?", examples) for kind in (ChatTemplate, ShuffledChat))
+    assert sorted(chat.replace("\n", "")) == sorted(shuffled.replace("\n", ""))
+    assert "Where is Lima?\nPeru\nWhere is Oslo?\nNorway\nWhere is Paris?" in shuffled
+
+
 @pytest.mark.parametrize("probe", ["statement", "choice", "generation"])
 def test_a_model_is_asked_plainly_in_its_chat_and_in_the_shuffled_one(probe, model, data, tmp_path):
-    more = {"statement": {}, "choice": {"options": 3}, "generation": {"shots": 0, "max_new_tokens": 2}}[probe]
+    more = {
+        "statement": {},
+        "choice": {"options": 3},
+        "generation": {"shots": 0, "max_new_tokens": 2, "score": ("contains",)},
+    }[probe]
     wordings = {"plain": {}, "chat": {"chat": True}, "shuffled": {"chat": True, "shuffle_chat": True}}
     runs = []
     for name, own in wordings.items():

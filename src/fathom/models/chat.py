@@ -58,9 +58,14 @@ class ChatTemplate:
             raise BadInput(f"--chat: {CHAT.fault()}")
         self.turn("question")
 
-    def turn(self, user: str) -> str:
-        """Return the text up to the start of the assistant's reply. :param user: the user's turn; "" for none."""
-        return self._shown(self._start(user), user)
+    def turn(self, user: str, examples: Sequence[tuple[str, str]] = ()) -> str:
+        """Return the text up to the start of the assistant's reply.
+
+        :param user: the user's turn; "" for none.
+        :param examples: earlier turns of user and assistant.
+        """
+        words = [word for example in examples for word in example]
+        return self._shown(self._start(user, examples), [*words, user])
 
     def before_reply(self, user: str) -> str:
         """Return the text before the assistant's words in a finished conversation.
@@ -68,7 +73,7 @@ class ChatTemplate:
         It differs from :meth:`turn` where the template writes more, such as white space or an empty thought.
         """
         before, found, _ = self._finished(user).partition(_REPLY)
-        return self._shown(before if found else self._start(user), user)
+        return self._shown(before if found else self._start(user), [user])
 
     def frame(self) -> str:
         """Return the finished conversation with placeholders for the user's and the assistant's words."""
@@ -84,12 +89,12 @@ class ChatTemplate:
         opening = shared_start([before[::-1], between[::-1]])[::-1]  # of the user's turn
         return before.removesuffix(opening).removeprefix(self._tokenizer.bos_token or "").strip() if found else ""
 
-    def _shown(self, text: str, user: str) -> str:
-        """Return the chat as the model sees it."""
+    def _shown(self, text: str, words: Sequence[str]) -> str:
+        """Return the chat as the model sees it. :param words: of user and assistant, in order."""
         return text
 
-    def _start(self, user: str) -> str:
-        messages = self._asked(user)
+    def _start(self, user: str, examples: Sequence[tuple[str, str]] = ()) -> str:
+        messages = self._asked(user, examples)
         text = self._rendered(messages, add_generation_prompt=True)
         for message in messages:
             if message["content"].strip() not in text:
@@ -99,8 +104,9 @@ class ChatTemplate:
     def _finished(self, user: str) -> str:
         return self._rendered([*self._asked(user), *_messages([("assistant", _REPLY)])])
 
-    def _asked(self, user: str) -> list[Message]:
-        return _messages([("system", self._system), ("user", user)])
+    def _asked(self, user: str, examples: Sequence[tuple[str, str]] = ()) -> list[Message]:
+        turns = [turn for question, answer in examples for turn in (("user", question), ("assistant", answer))]
+        return _messages([("system", self._system), *turns, ("user", user)])
 
     def _rendered(self, messages: list[Message], **options: Any) -> str:
         try:
@@ -159,13 +165,17 @@ class ShuffledChat(ChatTemplate):
         super().__init__(tokenizer, system, arguments)
         self.digest = hashlib.sha256(f"{self.digest}|shuffled|{seed}".encode()).hexdigest()[:16]
 
-    def _shown(self, text: str, user: str) -> str:
-        words = user.strip()
-        before, _, after = text.rpartition(words) if words else (text, "", "")
+    def _shown(self, text: str, words: Sequence[str]) -> str:
+        before, rest, said = "", text, [stripped for word in words if (stripped := word.strip())]
+        for number, word in enumerate(said):
+            # The last words may also occur in the system message.
+            template, _, rest = rest.rpartition(word) if number == len(said) - 1 else rest.partition(word)
+            before += template
+        before, after = (before, rest) if said else (text, "")
         if (before, after) not in self._orders:
             self._orders[before, after] = self._shuffled(before, after)
         first, last = self._orders[before, after]
-        return first + words + last
+        return first + "\n".join(said) + last
 
     def _shuffled(self, before: str, after: str) -> tuple[str, str]:
         """Return the texts before and after the user's words."""

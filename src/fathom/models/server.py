@@ -24,6 +24,7 @@ class ChatRequest:
     """One question to a chat model.
 
     :param system: the system message, omitted if empty (some models take none).
+    :param examples: earlier turns of user and assistant.
     :param n: number of replies.
     :param temperature: None leaves it to the server (reasoning models take only their own).
     :param seed: the first reply's; the second has seed + 1, and so on. A server may ignore it.
@@ -35,6 +36,7 @@ class ChatRequest:
     temperature: float | None = 0.0
     max_tokens: int = 256
     seed: int | None = None
+    examples: tuple[tuple[str, str], ...] = ()
 
 
 class ChatReply(NamedTuple):
@@ -75,7 +77,12 @@ class ChatServer(Server):
     def _calls(self, request: ChatRequest) -> Iterator[Call]:
         """Yield the call of each reply: the request, and the number of the sample."""
         system = [{"role": "system", "content": request.system}] if request.system else []
-        messages = [*system, {"role": "user", "content": request.user}]
+        examples = [
+            {"role": role, "content": content}
+            for example in request.examples
+            for role, content in zip(("user", "assistant"), example, strict=True)
+        ]
+        messages = [*system, *examples, {"role": "user", "content": request.user}]
         call: Call = {"model": self.model, "messages": messages, "max_tokens": request.max_tokens}
         if request.temperature is not None:
             call["temperature"] = request.temperature

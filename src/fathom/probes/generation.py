@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER
@@ -22,18 +23,37 @@ from fathom.models.server import ChatRequest, ChatServer
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, few_shot_lines, shards_of
 from fathom.probes.models import chat_template
 from fathom.probes.options import GenerationOptions
-from fathom.prompts.questions import CLOSING, Questions, QuestionShots, read_questions
+from fathom.prompts.questions import CLOSING, Example, Questions, QuestionShots, asked, read_questions
 from fathom.prompts.reasoning import Cutter
-from fathom.prompts.wording import FewShotQuestion
 from fathom.reading import first_few
 from fathom.scoring.answers import Matcher, split_answers
-from fathom.scoring.rows import Columns, PromptedQuery, unscored
+from fathom.scoring.mentions import MentionFinder
+from fathom.scoring.rows import Columns, PromptedQuery
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 256
 STOP_QUESTION = (CLOSING, "\n")
 STOP_LINE = (")\n", "\n")
+F1, CONTAINS = "f1", "contains"
+"""Scorings; by default of chats ``contains``, as they answer in sentences."""
+AMONG = "answers_among_other_words"
+"""Circumstance: replies that are right by ``contains`` and have no credit by ``f1``."""
+
+
+class _Question(NamedTuple):
+    """A question as it is asked.
+
+    :param prompt: what the model reads, or for a server all turns in lines.
+    :param bare: the question without examples, instruction or template.
+    :param user: the last turn, for a server; *examples* are those before it.
+    """
+
+    prompt: str = ""
+    bare: str = ""
+    user: str = ""
+    examples: tuple[Example, ...] = ()
+    unscored: str | None = None
 
 
 class GenerationProbe(ShardedProbe):
@@ -42,8 +62,6 @@ class GenerationProbe(ShardedProbe):
     :raises BadInput: a model that does not write; a file of questions with mistakes or for other relations; too few
         facts to draw few-shot examples from; BOS for a tokenizer without one.
     """
-
-    scorings = (Scoring("f1", "credit"),)
 
     def __init__(self, options: GenerationOptions, model: Model | ChatServer, queryset: QuerySet) -> None:
         refuse(queryset.subject_faults("generation"))
@@ -58,10 +76,12 @@ class GenerationProbe(ShardedProbe):
         self.options = options
         self.cutter = Cutter(options.cut_reasoning)
         self.chat = chat_template(model, options)
-        plain = self.server is None and self.chat is None
-        takes_bos = plain and self.model.attention is Attention.CAUSAL
+        self._is_plain = self.server is None and self.chat is None
+        takes_bos = self._is_plain and self.model.attention is Attention.CAUSAL
         self.bos = resolve_bos(self.model.tokenizer, Bos(options.bos)) if takes_bos else None
-        self.stops_in_text = plain and not self.cutter.cuts
+        names = options.score or (F1 if self._is_plain else CONTAINS,)
+        self.scorings = tuple(Scoring(name, "credit") for name in names)
+        self.stops_in_text = self._is_plain and not self.cutter.cuts
         """Return whether a reply can end after the answer: not if reasoning can precede it."""
         by_relation = queryset.by_relation()
         self.user_questions = _user_questions(options.questions, list(by_relation))
@@ -81,7 +101,8 @@ class GenerationProbe(ShardedProbe):
         self.without_question = [relation for relation in by_relation if relation not in self.questions]
         self.lines = few_shot_lines(options, queryset) if self.without_question else None
         self.matcher = Matcher(queryset.graph, queryset.candidates, queryset.queries, options.normalise)
-        self._prompts = self._written = self._failed = 0
+        self.mentions = MentionFinder(queryset.graph, queryset.candidates, queryset.queries)
+        self._prompts = self._written = self._failed = self._among = 0
 
     def resolved(self) -> Facts:
         own = json.dumps(
@@ -91,8 +112,12 @@ class GenerationProbe(ShardedProbe):
         kind = super().resolved() if self.server is None else {"attention": "chat"}
         return {**kind, "questions": digest}
 
+    def idle(self) -> Mapping[str, str]:
+        return {**super().idle(), **({"instruction": "it concerns chats"} if self._is_plain else {})}
+
     def circumstances(self) -> Facts:
         counts = {"prompts": self._prompts, "tokens_written": self._written, **self.cutter.counts}
+        counts |= {AMONG: self._among} if self._among else {}
         notes = {"notes": said} if (said := self._notes()) else {}
         if self.server is not None:
             return {**counts, "calls_failed": self._failed, **self.server.circumstances(), **notes}
@@ -106,6 +131,8 @@ class GenerationProbe(ShardedProbe):
 
     def _notes(self) -> list[str]:
         notes = [*super()._notes(), *self.cutter.notes()]
+        if self._among and CONTAINS not in {scoring.name for scoring in self.scorings}:
+            notes.append(f"some replies name a right answer among other words, which --score contains counts ({AMONG})")
         if self.without_question:
             names = first_few(self.without_question)
             notes.append(f'no question for {names}: prompts are lines "(head, relation,"; see --questions FILE')
@@ -121,12 +148,13 @@ class GenerationProbe(ShardedProbe):
 
     def _answered(self, shard: Shard) -> Answered:
         number, queries = shard
-        questions = [self._in_chat(self._question(query, number)) for query in queries]
-        prompts = [question.prompt for question in questions if question.unscored is None]
-        replies = iter(self._served(prompts) if self.server is not None else self._replies(prompts, number))
+        questions = [self._question(query, number) for query in queries]
+        askable = [question for question in questions if question.unscored is None]
+        prompts = [question.prompt for question in askable]
+        replies = iter(self._served(askable) if self.server is not None else self._replies(prompts, number))
         for query, question in zip(queries, questions, strict=True):
-            asked = PromptedQuery(query, number, _shown(question))
-            yield asked, question.unscored or [self._answer(query, number, question.prompt, next(replies))]
+            prompted = PromptedQuery(query, number, _shown(question))
+            yield prompted, question.unscored or self._answer(query, number, question, next(replies))
 
     def _cut(self) -> Iterator[Shard]:
         """Cut by relation and question, so that prompts of a shard share few-shot examples."""
@@ -136,41 +164,56 @@ class GenerationProbe(ShardedProbe):
                 yield from shards_of(number, queries, SHARD_QUERIES)
 
     def _asked(self, query: Query, number: int) -> str | None:
-        return _shown(self._in_chat(self._question(query, number)))
+        return _shown(self._question(query, number))
 
-    def _question(self, query: Query, number: int) -> FewShotQuestion:
+    def _question(self, query: Query, number: int) -> _Question:
         if query.unscored is not None:
-            return FewShotQuestion("", query.unscored)
+            return _Question(unscored=query.unscored)
         if nameless := self.matcher.nameless(query):
-            return FewShotQuestion("", f"its answer {nameless[0]} has no name to compare with")
+            return _Question(unscored=f"its answer {nameless[0]} has no name to compare with")
         if number == NO_TEMPLATE:
             assert self.lines is not None
-            return self.lines.question(query)
+            line, unscored = self.lines.question(query)
+            return _Question(unscored=unscored) if unscored is not None else self._in_chat(line, "", line)
         if query.direction == "head":
-            return FewShotQuestion("", "a question asks for the tail, this query for the head")
+            return _Question(unscored="a question asks for the tail, this query for the head")
+        return self._worded(query, number)
+
+    def _worded(self, query: Query, number: int) -> _Question:
+        template = self.questions[query.relation][number]
+        bare = asked(template, query.subject)
         try:
-            return FewShotQuestion(self.shots.prompt(query, self.questions[query.relation][number]), None)
+            if self._is_plain:
+                return _Question(self.shots.prompt(query, template), bare)
+            return self._in_chat(bare, self.options.instruction, bare, self.shots.examples(query, template))
         except BadInput as error:
-            return FewShotQuestion("", str(error))
+            return _Question(unscored=str(error))
 
-    def _in_chat(self, question: FewShotQuestion) -> FewShotQuestion:
-        """Wrap the prompt in the user's turn if there is a chat template."""
-        if self.chat is None or question.unscored is not None:
-            return question
-        return FewShotQuestion(self.chat.turn(question.prompt), None)
+    def _in_chat(self, text: str, instruction: str, bare: str, examples: Sequence[Example] = ()) -> _Question:
+        """Return the question as the user's turn after examples, if there is a chat; else *text*."""
 
-    def _served(self, prompts: Sequence[str]) -> list[Reply]:
+        def instructed(question: str) -> str:
+            return f"{question}\n{instruction}".rstrip("\n")
+
+        turns = tuple((instructed(question), answer) for question, answer in examples)
+        user = instructed(text)
+        if self.chat is not None:
+            return _Question(self.chat.turn(user, turns), bare)
+        return _Question("\n".join([*(f"{question} {answer}" for question, answer in turns), user]), bare, user, turns)
+
+    def _served(self, questions: Sequence[_Question]) -> list[Reply]:
         assert self.server is not None
         options = self.options
         requests = [
             ChatRequest(
-                prompt,
+                question.user,
+                examples=question.examples,
                 system=options.system,
                 temperature=options.sampling_temperature,
                 max_tokens=options.max_new_tokens,
                 seed=options.seed,
             )
-            for prompt in prompts
+            for question in questions
         ]
         replies = []
         for reply in self.server.ask(requests):
@@ -215,28 +258,34 @@ class GenerationProbe(ShardedProbe):
                 return count
         return len(tokens)
 
-    def _answer(self, query: Query, number: int, prompt: str, reply: Reply) -> Columns:
-        """:param prompt: the text that the model continued."""
+    def _answer(self, query: Query, number: int, question: _Question, reply: Reply) -> list[Columns] | str:
+        """Return the columns of each scoring, or why there are none."""
         if reply.fault is not None:
-            return unscored(reply.fault)
+            return reply.fault
         text = reply.text
         if not self.stops_in_text:
-            cut = self.cutter.read(text, prompt)
+            cut = self.cutter.read(text, question.prompt)
             if cut.unfinished:
-                return unscored("its reasoning did not end within --max-new-tokens: allow more")
+                return "its reasoning did not end within --max-new-tokens: allow more"
             text = until(cut.text.strip(), _stops(number))
         answers = _answer_on_line(text)
         if number != NO_TEMPLATE:
             answers = split_answers(text, self.options.separator, self.options.normalise)
         matched = self.matcher.match(query, answers)
         score = set_score(matched.right, matched.wrong, matched.gold)
-        return {
-            "answers": answers,
-            "answer_ids": list(matched.ids),
-            "correct": score.f1,
-            "precision": score.precision,
-            "recall": score.recall,
+        first = self.mentions.first(query, question.bare, text)
+        self._among += first.is_right and score.f1 == 0
+        by_scoring: dict[str, Columns] = {
+            F1: {
+                "answers": answers,
+                "answer_ids": list(matched.ids),
+                "correct": score.f1,
+                "precision": score.precision,
+                "recall": score.recall,
+            },
+            CONTAINS: {"answers": [text.strip()], "answer_ids": [first.id_], "correct": float(first.is_right)},
         }
+        return [by_scoring[scoring.name] for scoring in self.scorings]
 
 
 def _user_questions(file: Path | None, relations: Sequence[str]) -> Questions:
@@ -252,7 +301,7 @@ def _user_questions(file: Path | None, relations: Sequence[str]) -> Questions:
     return used
 
 
-def _shown(question: FewShotQuestion) -> str | None:
+def _shown(question: _Question) -> str | None:
     return f"{question.prompt.rstrip(' ')} {ANSWER}" if question.prompt else None
 
 

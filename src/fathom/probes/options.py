@@ -259,6 +259,16 @@ class GenerationOptions(ServedOptions, FewShotOptions):
         "questions, else lines (head, relation, tail).",
         CIRCUMSTANCE,  # its content is part of the identity, its path is not
     )
+    instruction: str = opt(
+        "Answer with the name only.", "Instruction below each question, in chats alone; empty for none."
+    )
+    score: Annotated[tuple[Literal["f1", "contains"], ...], BeforeValidator(separated)] = opt(
+        (),
+        "f1: the reply is the answers (KAMEL); contains: it names one first, among other words. By default contains in "
+        "chats, else f1.",
+        Group.SCORING,
+        LATER,
+    )
     max_new_tokens: int = opt(50, "Maximum tokens of an answer, including its reasoning.", Group.SCORING, ge=1)
     separator: str = opt("; ", "Separator between several answers.", pattern=r"\S")
     normalise: bool = opt(

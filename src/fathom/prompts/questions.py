@@ -118,6 +118,10 @@ def asked(question: Template, subject: str) -> str:
     return question.fill(subject, "", capitalize=False).text.rstrip()
 
 
+Example = tuple[str, str]
+"""A question and its answer."""
+
+
 class _KnownSubject(NamedTuple):
     """A subject with all its answers."""
 
@@ -159,12 +163,15 @@ class QuestionShots:
 
     def prompt(self, query: Query, question: Template) -> str:
         """Return the prompt. :raises BadInput: too few subjects remain without the query's own."""
-        seed = f"{self.seed}|{query.id if self.per_query else query.relation}"
-        lines = [
-            f"{asked(question, known.subject)} {self.separator.join(known.answers)}{CLOSING}"
-            for known in self._draw(seed, query)
-        ]
+        lines = [f"{example} {answer}{CLOSING}" for example, answer in self.examples(query, question)]
         return "\n".join([*lines, asked(question, query.subject)])
+
+    def examples(self, query: Query, question: Template) -> list[Example]:
+        """Return the answered questions. :raises BadInput: too few subjects remain without the query's own."""
+        seed = f"{self.seed}|{query.id if self.per_query else query.relation}"
+        return [
+            (asked(question, known.subject), self.separator.join(known.answers)) for known in self._draw(seed, query)
+        ]
 
     def _draw(self, seed: str, query: Query) -> list[_KnownSubject]:
         if not self.shots:

@@ -101,7 +101,7 @@ class Matcher:
     ) -> None:
         self.spaces, self.normalise = spaces, normalise
         wanted = dict.fromkeys(answer for query in queries for answer in (*query.gold, *query.known))
-        self.keys = {id_: self._keys(names) for id_, names in _names(graph, list(wanted)).items()}
+        self.keys = {id_: self._keys(names) for id_, names in names_of_entities(graph, list(wanted)).items()}
         self.by_label: dict[str, dict[str, str]] = {}
 
     def nameless(self, query: Query) -> list[str]:
@@ -139,7 +139,8 @@ class Matcher:
         return frozenset(answer_key(name, self.normalise) for name in names)
 
 
-def _names(graph: KnowledgeGraph | None, ids: list[str]) -> dict[str, list[str]]:
+def names_of_entities(graph: KnowledgeGraph | None, ids: list[str]) -> dict[str, list[str]]:
+    """Return the name and the aliases of each entity that the graph has."""
     if graph is None:
         return {}
     places = pc.index_in(pa.array(ids, pa.string()), graph.entities.column("id").combine_chunks())
