@@ -19,7 +19,7 @@ from fathom.formats import read
 from fathom.formats.base import read_object
 from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
-from fathom.reading import Faults, Json, first_few, read_json_lines, shown, stands
+from fathom.reading import Faults, Json, first_few, read_json_lines, repetition, shown, stands
 from fathom.run.setup import declarations, digest_of, tables
 from fathom.scoring.rows import Columns, PromptedQuery, score_columns
 from fathom.store.folder import RunFolder
@@ -58,14 +58,13 @@ class RowChecker:
 
     def accepts(self, row: ScoredQuery, line: int) -> bool:
         """Return whether a row can be part of a run; else add a fault."""
-        count = len(self.data.phrasings(row.query))
-        first = self.lines.setdefault((row.query.id, row.template), line)
-        where = f"query {row.query.id}, template {row.template}"
+        count, name = len(self.data.phrasings(row.query)), f"query {row.query.id} in template {row.template}"
+        why = repetition(self.lines, (row.query.id, row.template), line, name)
         if not 0 <= row.template < count:
-            self.faults.add(self.file, line, f"{where}: expected a template from 0 to {count - 1}")
-        elif first != line:
-            self.faults.add(self.file, line, f"{where}: stands in line {first} already, remove one of the two")
-        return first == line and 0 <= row.template < count
+            why = f"{name}: expected a template from 0 to {count - 1}"
+        if why:
+            self.faults.add(self.file, line, why)
+        return not why
 
 
 class Results(NamedTuple):
