@@ -156,13 +156,13 @@ def _claimed(text: str, keys: Sequence[str]) -> set[int]:
     if letter and not places:
         end, places = letter.end(), set(_places(letter[1], keys))
     rest = text[end:]
-    own = next((keys[place] for place in places if rest.casefold().lstrip().startswith(keys[place])), "")
-    if not places or _REJECTION.match(rest.lstrip()[len(own) :]):
+    key = next((keys[place] for place in places if rest.casefold().lstrip().startswith(keys[place])), "")
+    if not places or _REJECTION.match(rest.lstrip()[len(key) :]):
         return set()
     sentence, after = (_SENTENCE_END.split(more, maxsplit=1)[0] for more in (rest, rest.lstrip(" .:;")))
     parts = [part.strip(" .:;()") for part in (*_JOINT.split(sentence), after)]
     joined = (place for part in parts for place in _named(_bare(part), keys))
-    bracketed = (place for key in _IN_BRACKETS.findall(sentence) for place in _places(key, keys))
+    bracketed = (place for mark in _IN_BRACKETS.findall(sentence) for place in _places(mark, keys))
     return {*places, *joined, *bracketed}
 
 
