@@ -421,6 +421,7 @@ def test_groups_are_read_and_faults_named(tmp_path: Path) -> None:
         "name,kind\na,b\n": (":1:", "model,group", "'name,kind'"),
         "model,group\na\n": (":2:", "'a'"),
         "model,group\na,general\n": ("model b", "names a"),
+        "model,group\na,general\nb,domain\na,domain\n": (":4:", "model a", "line 2"),
         "": ":1: expected the header",
     }.items():
         file.write_text(text)

@@ -558,6 +558,7 @@ def test_page_views_take_the_place_of_wikipedias(tmp_path):
     with pytest.raises(BadInput) as raised:
         build(tmp_path / "c", towns(), views=views)
     assert [fault.partition(": ")[0][-1] for fault in raised.value.faults] == ["1", "2", "4"]
+    assert mentioned(raised.value.faults[2], "Q14", "line 3")
 
 
 def test_popularity_of_subject_and_answer_are_groups_that_accuracy_is_broken_down_by(tmp_path):
@@ -654,7 +655,10 @@ def test_outliers_are_listed_and_only_a_person_removes_them(tmp_path):
 
 def test_faults_of_a_review_are_shown_at_once(tmp_path):
     file = tmp_path / "review.csv"
-    file.write_text("relation,id,decision\nP17,Q2,perhaps\nP18,Q2,drop\nP17,town,drop\n", encoding="utf-8")
+    file.write_text(
+        "relation,id,decision\nP17,Q2,perhaps\nP18,Q2,drop\nP17,town,drop\nP17,Q2,keep\nP17,Q3,drop\nP17,Q2,drop\n",
+        encoding="utf-8",
+    )
     with pytest.raises(BadInput) as raised:
         build(tmp_path, towns(), review=file)
     assert correspond(
@@ -662,6 +666,7 @@ def test_faults_of_a_review_are_shown_at_once(tmp_path):
         ("decision", "keep or drop", "'perhaps'"),
         "'P18'",
         ("id", "Q42", "'town'"),
+        ("Q2 of P17", "line 5"),
     )
 
 

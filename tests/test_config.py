@@ -81,6 +81,8 @@ def test_data_and_out_of_what_is_trained(fathom, tmp_path):
         ("data: [a, b]", "--data: "),
         ("out: {a: b}", "--out: "),
         ("- limit", "'option: value'"),
+        ("limit: 3\nseed: 1\nlimit: 4", (":3: ", "'limit'", "line 1")),
+        ("top-k: 3\nlimit: 4\ntop_k: 4", (":3: ", "top_k", "line 1")),
     ],
 )
 def test_faults(fathom, tmp_path, content, expected):

@@ -228,6 +228,11 @@ def test_native_as_parquet(tmp_path):
         ),
         ([fact()], [{"relation": "capital", "templates": ["x"]}], ("relations.jsonl:1:", "'x'", "no [Y]")),
         ([fact()], [{"relation": "capital", "templates": []}], ("'capital'", "no template")),
+        (
+            [fact()],
+            [{"relation": "capital", "templates": ["[X] [Y]"]}] * 2,
+            ("relations.jsonl:2:", "'capital'", "line 1"),
+        ),
         ([fact()], [{"relation": "capital"}], ("relations.jsonl:1:", "'capital'", "no template")),
         ([{"relation": "capital", "answer": "Rome"}], None, "facts.jsonl:1: 'subject' is missing"),
         ([fact(sentences=[])], None, "facts.jsonl:1: 'sentences' is empty"),

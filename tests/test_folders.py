@@ -155,6 +155,36 @@ def _drop_half(file: Path) -> None:
     save_file(dict(list(tensors.items())[: len(tensors) // 2]), file)
 
 
+def test_an_adapter_with_weights_that_its_configuration_leaves_out(good: Path, tmp_path: Path, fathom) -> None:
+    from safetensors.torch import load_file, save_file
+
+    queries, values = (Path(lora(str(good), tmp_path / name, name)) for name in ("q_proj", "v_proj"))
+    weights = "adapter_model.safetensors"
+    save_file(load_file(queries / weights) | load_file(values / weights), queries / weights)
+    first = "base_model.model.model.layers.0.self_attn.v_proj.lora_A.weight"
+    expected = (f"adapter '{queries}'", "4 weights", "adapter_config.json", first)
+    check_refused(fathom, tmp_path, expected, "--model", good, "--adapter", queries)
+    file = queries / "adapter_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"target_modules": ["q_proj", "v_proj"]}))
+    whole, single = (token_log_probs(load(str(good), adapter=str(part)), IDS) for part in (queries, values))
+    assert (whole - single)[1:].abs().max() > 1e-3
+
+
+def test_a_bias_that_the_configuration_leaves_out(good: Path, tmp_path: Path, caplog) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    folder = tmp_path / "model"
+    shutil.copytree(good, folder)
+    file, key = folder / "model.safetensors", "model.layers.0.self_attn.q_proj.bias"
+    width = load_file(file)[key.replace("bias", "weight")].shape[0]
+    unrelated = {"score.weight": torch.ones(2, 2)}  # the head of a classifier
+    save_file(load_file(file) | {key: torch.ones(width)} | unrelated, file, metadata={"format": "pt"})
+    load(str(folder))
+    [message] = [record.getMessage() for record in caplog.records if record.name == "fathom"]
+    assert mentioned(message, "1 weights", "config.json", key)
+
+
 def test_layers_that_are_not_used_are_told(good: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = tmp_path / "model"
     shutil.copytree(good, folder)

@@ -488,6 +488,13 @@ def test_groups_that_are_none(run, tmp_path, line):
         RunFolder.open(run).grouped_by(tmp_path / "groups.jsonl")
 
 
+def test_groups_of_a_query_in_two_lines(run, tmp_path):
+    lines = '{"query_id": "x", "a": 1}\n{"query_id": "y", "a": 1}\n\n{"query_id": "x", "b": 2}\n'
+    (tmp_path / "groups.jsonl").write_text(lines)
+    with pytest.raises(BadInput, match=r"groups\.jsonl:4: .*'x'.* line 1 "):
+        RunFolder.open(run).grouped_by(tmp_path / "groups.jsonl")
+
+
 @pytest.mark.parametrize(
     "vectors", [np.zeros((3, 2)), np.array(["a", "b", "c"]), np.zeros(3, np.float32), b"", b"x" * 99]
 )

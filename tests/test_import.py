@@ -169,3 +169,53 @@ def test_faults(tmp_path, bear, fathom):
     assert (code, mentioned(err, "samples_bear", ":1:", "item 7")) == (2, True)
     code, _, err = fathom("import", bear, "--data", bear, "--out", tmp_path / "run")
     assert (code, mentioned(err, "metadata_results.json", "samples_")) == (2, True)
+
+
+def test_a_query_that_stands_in_two_lines(tmp_path, bear, fathom):
+    """Joined logs: no command could read the run."""
+    folder = log(tmp_path / "log")
+    [samples] = folder.rglob("samples_*.jsonl")
+    first = samples.read_text().splitlines()[0]
+    samples.write_text(samples.read_text() + first + "\n")
+    refused = {samples: "P36/0", quiz(tmp_path / "quiz", [*rows_of(), rows_of()[2] | {"instance_index": 2}]): "P36/2"}
+    for results, query in refused.items():
+        code, _, err = fathom("import", results, "--data", bear, "--out", tmp_path / "run")
+        line = {"P36/0": "line 1", "P36/2": "line 3"}[query]
+        assert (code, mentioned(err, ".jsonl:4:", query, "template 0", line)) == (2, True)
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_query_in_two_templates_is_no_repetition(tmp_path, bear, fathom):
+    rows = [row for place in (0, 1) for row in rows_of(template_index=place)]
+    rows = [row | {"instance_index": number % 3} for number, row in enumerate(rows)]
+    found = imported(fathom, quiz(tmp_path / "quiz", rows), bear, tmp_path / "run")
+    assert [(row["query_id"], row["template"]) for row in found[2:4]] == [("P36/2", 0), ("P36/0", 1)]
+    assert fathom("metrics", tmp_path / "run")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"filtered_resps": [["-1", "False"], ["-2", "False"]]}, "each of 3 options"),
+        ({"filtered_resps": [["-1", "False"]] * 4}, "each of 3 options"),
+        ({"filtered_resps": []}, "each of 3 options"),
+        ({"template_index": 2}, "0 to 1"),
+        ({"template_index": -1}, "0 to 1"),
+    ],
+)
+def test_lines_of_a_log_that_make_no_prediction(tmp_path, bear, fathom, fields, expected):
+    folder = log(tmp_path / "log")
+    [samples] = folder.rglob("samples_*.jsonl")
+    rows = [json.loads(line) for line in samples.read_text().splitlines()]
+    place = {key: fields[key] for key in fields if key == "template_index"}
+    rows[1] = rows[1] | (fields if not place else {"doc": rows[1]["doc"] | place})
+    write(samples, *rows)
+    code, _, err = fathom("import", folder, "--data", bear, "--out", tmp_path / "run")
+    assert (code, mentioned(err, f"{samples.name}:2:", expected)) == (2, True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_folder_one_is_in_has_its_name(tmp_path, bear, fathom, monkeypatch):
+    monkeypatch.chdir(bear)
+    imported(fathom, log(tmp_path / "log"), Path("."), tmp_path / "run")
+    assert RunFolder.open(tmp_path / "run").manifest["identity"]["data"]["name"] == "bear"

@@ -131,6 +131,12 @@ def test_wrong_designs_are_refused(row: dict[str, Any], named: tuple[str, ...], 
         given_design(design_file(tmp_path / "design.jsonl", row), MANY)
 
 
+def test_a_query_in_two_lines_of_a_design(tmp_path: Path) -> None:
+    file = design_file(tmp_path / "design.jsonl", TWO, {**TWO, "texts": ["[Y] it is."]})
+    with pytest.raises(BadInput, match=mentions("design.jsonl:2:", "'q0'", "line 1")):
+        given_design(file, MANY)
+
+
 def test_two_answers_to_one_question_are_refused(tmp_path: Path) -> None:
     data = facts([("river", "Oz", "a"), ("river", "Oz", "b"), ("river", "Ev", "b")])
     rows = [{"query_id": query.id, "fact_id": query.fact_id, "exposures": 1} for query in data.queries]

@@ -275,7 +275,7 @@ def test_no_text_makes_json_raise_anything_else(content):
         ('["\\ude00"]', 1, "single surrogate"),
         ('{"a": 1,\nb}', 2, ("property name", "column 1")),
         ("", 1, ("Expecting value", "column 1")),
-        ('{"a": 1,\n"b": 2,\n"a": 1}', 3, ("'a'", "twice")),
+        ('{"a": 1,\n"b": 2,\n"a": 1}', 3, ("'a'", "twice", "line 1")),
         ('[{"a": 1},\n{"a": 2, "a": 3}]', None, ("'a'", "twice")),
     ],
 )
@@ -328,7 +328,7 @@ def test_null_is_no_data(tmp_path):
         ("a: 2020-13-45", "invalid YAML"),
         ("a: !!python/object:os.system x", ("not YAML", "constructor")),
         ("a: \0", "not YAML"),
-        ("a: 1\nb: {c: 1,\n  c: 2}", (":3:", "'c'", "twice")),
+        ("a: 1\nb: {c: 1,\n  c: 2}", (":3:", "'c'", "twice", "line 2")),
         ("a: 1\n? a\n: 2", (":2:", "'a'", "twice")),
         ("a: " + "1" * 1_100_000, "MB"),
         ("a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)), "deep"),

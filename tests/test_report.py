@@ -322,6 +322,22 @@ def test_error_table_sorts_by_confidence_and_counts_ties() -> None:
     assert len(error_table(Fake(rows), 1).rows) == 1
 
 
+@pytest.mark.parametrize(
+    ("prompt", "shown"),
+    [
+        ("(France, capital, Paris)\n(Bonn, river, Rhine)\n(Oz, river,[Y]", "(Oz, river,Aachen"),
+        ("Oz lies here.\nOz - a land\n(Oz, river,[Y]", "(Oz, river,Aachen"),
+        ("Which river has Oz? (a) Aachen, (b) Bonn\nAnswer: [Y]", "Which river has Oz?\nAnswer: Aachen"),
+        ("Q: Which river has Eb?\nA: Bonn\nQ: Which river has Oz?\nA: [Y]", "Q: Which river has Oz?\nA: Aachen"),
+        ("The river (a) of it is [Y].\nOz is a land.", "The river (a) of it is Aachen.\nOz is a land."),
+        ("It is\n[Y].", "Aachen."),
+    ],
+)
+def test_error_table_shows_the_question_of_a_prompt(prompt: str, shown: str) -> None:
+    rows = [scored("q2", 0, [0.75, 0.15, 0.1], 2, 2, prompt=prompt, subject="Oz")]
+    assert error_table(Fake(rows), 1).rows[0][4] == shown
+
+
 def test_reliability_table() -> None:
     table = reliability_table(Fake(ROWS))
     assert len(table.rows) == 10

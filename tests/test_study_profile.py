@@ -14,10 +14,12 @@ from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.selection.reversal import reverse_queries
 from fathom.errors import BadInput
 from fathom.results.tables import render
+from fathom.run.setup import tables as query_tables
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES, profile
 from fathom.studies.options import ProfileOptions
 from tests.answerers import EVEN, Answerer, answered, world
+from tests.messages import stated
 
 FACTS = [f"s{number:03}" for number in range(100)]
 
@@ -240,3 +242,19 @@ def test_a_study_of_the_registry_saves_the_list_of_facts(tmp_path: Path) -> None
     lines = (tmp_path / "out" / "profile-facts.csv").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 101
     assert lines[0] == "fact,cell,ranked first"
+
+
+def test_the_first_of_several_scorings_is_taken_and_noted(tmp_path: Path) -> None:
+    """Ranked first: 0 to 59; by the letter: 0 to 9, by the text: 0 to 29."""
+    statement, letter, text = run(tmp_path, range(60)), run(tmp_path, range(10)), run(tmp_path, range(30))
+    both = RunFolder(tmp_path / "both")
+    both.start(letter.manifest["identity"], ["0"], *query_tables(world(EVEN)))
+    parts = ((letter, "letter"), (text, "text-sum"))
+    both.add_shard("0", [row | {"scoring": name} for part, name in parts for row in part.predictions().to_pylist()])
+    shares = {}
+    for names in ((), ("text-sum",), ("letter",)):
+        found = profile.analyse([statement, both], ProfileOptions(scoring=names))
+        ways, *_ = profile.tables(found)
+        noted = [note for note in ways.notes if stated([note], "letter", "not text-sum", "--scoring")]
+        shares[names] = [round(way.share.value, 6) for way in found.ways], len(noted)
+    assert shares == {(): ([0.6, 0.1], 1), ("text-sum",): ([0.6, 0.3], 0), ("letter",): ([0.6, 0.1], 0)}

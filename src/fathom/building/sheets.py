@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fathom.errors import BadInput
-from fathom.reading import Faults, Missing, read_lines, read_text
+from fathom.reading import Faults, Missing, read_lines, read_text, repetition
 
 Row = dict[str, str]
 """A line of the table: cells by column."""
@@ -58,6 +58,7 @@ def read_pairs(path: Path, expected: str, parse: Callable[[str, str], tuple[Key,
     """
     faults = Faults()
     pairs: dict[Key, Value] = {}
+    lines: dict[Key, int] = {}
     for number, line in read_lines(path, faults):
         if not line.strip() or line.startswith("#"):
             continue
@@ -65,8 +66,8 @@ def read_pairs(path: Path, expected: str, parse: Callable[[str, str], tuple[Key,
         pair = parse(first, second)
         if pair is None:
             faults.add(path, number, f"expected {expected}, found {line.strip()[:60]!r}")
-        elif pair[0] in pairs:
-            faults.add(path, number, f"{first!r} stands here for the second time")
+        elif why := repetition(lines, pair[0], number, repr(first)):
+            faults.add(path, number, why)
         else:
             pairs[pair[0]] = pair[1]
     faults.stop_if_any()

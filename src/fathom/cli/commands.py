@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from fathom.errors import Stopped, all_of, refuse
 from fathom.options import Given, Group, choices_of, group_of, mark_of, nearest, parse_options, read_yaml, spelling
+from fathom.reading import repetition, yaml_lines
 
 if TYPE_CHECKING:  # not needed for fathom --help
     from pydantic import BaseModel
@@ -180,8 +181,15 @@ def _read_config(file: Path, kinds: Sequence[type[BaseModel]]) -> Given:
         for name, field in kind.model_fields.items()
         for spelt in (spelling(kind, name), mark_of(field, "also") or "")
     }
-    content = {key.replace("-", "_"): value for key, value in read_yaml(file).items()}
-    return {fields.get(key, key): value for key, value in content.items()}
+    content = read_yaml(file)
+    name_of = {key: fields.get(key.replace("-", "_"), key.replace("-", "_")) for key in content}
+    lines, first = yaml_lines(file), dict[str, int]()
+    refuse(
+        f"{file}:{lines[key,]}: {why}"
+        for key, name in name_of.items()
+        if (why := repetition(first, name, lines[key,], f"option {name}"))
+    )
+    return {name_of[key]: value for key, value in content.items()}
 
 
 def _help_all_flag(hidden: bool) -> inspect.Parameter:

@@ -91,6 +91,8 @@ def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
     :raises BadInput: there is no such folder.
     """
     path = locate(data)
+    if not path.name.strip("."):
+        path = path.resolve()  # "." and ".." have no name for the data set
     faults = Faults()
     layout = format_of(path)
     if layout is not None:

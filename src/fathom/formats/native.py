@@ -21,7 +21,7 @@ from fathom.formats.base import (
 )
 from fathom.formats.rows import Columns, Row
 from fathom.prompts.questions import as_template
-from fathom.reading import Faults, Json, Unreadable, first_few, parquet_file, read_json_lines, shown, stands
+from fathom.reading import Faults, Json, Unreadable, first_few, parquet_file, read_json_lines, repetition, shown, stands
 from fathom.store.files import write_json_lines
 
 ALTERED = ("negated", "misprimed", "paraphrased", "truncated")
@@ -138,9 +138,10 @@ def _by_language(value: Any) -> dict[str, Any]:
 
 def _relation_entries(file: Path, faults: Faults) -> dict[str, tuple[int, Json]]:
     entries: dict[str, tuple[int, Json]] = {}
+    lines: dict[str, int] = {}
     for line, row in _fitting(file, read_json_lines(file, {"relation": str}, faults), _RELATION, faults):
-        if row["relation"] in entries:
-            faults.add(file, line, f"relation {row['relation']!r} is repeated")
+        if why := repetition(lines, row["relation"], line, f"relation {row['relation']!r}"):
+            faults.add(file, line, why)
         for texts in _by_language(row.get("templates", [])).values():
             check_templates(file, line, texts, faults)
         entries[row["relation"]] = (line, row)

@@ -26,7 +26,7 @@ from fathom.models.base import Attention, Identity
 from fathom.models.content import content_hash
 from fathom.models.families import known_attention
 from fathom.models.hub import ModelPart, from_pretrained
-from fathom.models.loading import check_weights, load_tokenizer
+from fathom.models.loading import check_weights, load_tokenizer, note_unused
 from fathom.training.loop import ADAMW, Optimizer, Stage
 
 Ids = NDArray[np.int32]
@@ -116,6 +116,7 @@ def language_model(
         )
         # BERT's pooler is used by kg-bert alone, which learns one.
         check_weights(network, [key for key in loaded["missing_keys"] if set(new).isdisjoint(key.split("."))], name)
+        note_unused(network, loaded["unexpected_keys"], name)
     else:
         config = load_config(name)
         try:

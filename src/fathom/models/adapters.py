@@ -71,7 +71,7 @@ def _with_adapter(
     network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, part: ModelPart, *, merge: bool
 ) -> PreTrainedModel:
     try:
-        from peft import PeftModel, load_peft_weights
+        from peft import PeftModel, load_peft_weights, set_peft_model_state_dict
     except ImportError as error:
         raise MissingExtra("peft", "peft") from error
     adapter = part.name
@@ -85,12 +85,19 @@ def _with_adapter(
             warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # of a merged adapter
             adapted = PeftModel.from_pretrained(network, adapter, revision=part.revision)
             weights = load_peft_weights(adapter, device="cpu", revision=part.revision)
+            # Set once more: the first time does not report weights without a layer.
+            unused = set_peft_model_state_dict(adapted, weights).unexpected_keys
     except Exception as error:  # any error of the library on foreign files
         raise BadInput(f"cannot load the adapter '{adapter}': {library_message(error)}") from error
     if broken := [key for key, value in weights.items() if not torch.isfinite(value).all()]:
         raise BadInput(f"the adapter '{adapter}': the weights {broken[0]} hold values that are not numbers")
     if adapted.active_peft_config.is_prompt_learning:
         raise BadInput(f"the adapter '{adapter}' learns prompts; Fathom takes those that change layers (LoRA and kin)")
+    if unused:
+        raise BadInput(
+            f"the adapter '{adapter}' has {len(unused)} weights that its {CONFIGURATION} does not apply to a layer, "
+            f"such as {unused[0].replace('.default.', '.')}: take the {CONFIGURATION} that was saved with these weights"
+        )
     plain: PreTrainedModel = adapted.merge_and_unload() if merge else adapted.get_base_model()
     return plain
 

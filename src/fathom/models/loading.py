@@ -412,12 +412,20 @@ def _check_loaded(network: PreTrainedModel, loaded: dict[str, Any], name: str) -
         is_, says = (" × ".join(map(str, sizes)) for sizes in (shape, expected))
         raise BadInput(f"'{name}': the weights {key} are {is_}, its config.json says {says}: they are not of one model")
     check_weights(network, loaded.get("missing_keys", ()), name)
+    note_unused(network, loaded.get("unexpected_keys", ()), name)
+
+
+def note_unused(network: PreTrainedModel, unexpected: Collection[str], name: str) -> None:
+    """Log weights of the checkpoint that belong to used parts of the network, such as a further layer or a bias."""
     keys = network.state_dict().keys()
-    left = sorted(key for key in loaded.get("unexpected_keys", ()) if re.sub(r"\.\d+\.", ".0.", key, count=1) in keys)
-    if left:
+    parts = {key.rpartition(".")[0] for key in keys}
+    unused = sorted(
+        key for key in unexpected if re.sub(r"\.\d+\.", ".0.", key, count=1) in keys or key.rpartition(".")[0] in parts
+    )
+    if unused:
         LOG.warning(
-            "'%s' holds %d weights of layers that its config.json does not count, such as %s: they are not used",
-            *(name, len(left), left[0]),
+            "'%s' holds %d weights that its config.json does not count, such as %s: they are not used",
+            *(name, len(unused), unused[0]),
         )
 
 

@@ -1,8 +1,8 @@
 """Reading of the option that a chat model's reply names.
 
 A reply that is only an option, by letter or text, is *plain*. Three more forms claim an option: *boxed*
-(``\\boxed{b}``), *stated* ("… Final answer: b") and *explained* ("(b) sports league", then an explanation). Claims of
-two options are ambiguous; a reply without a claim stays unparsed.
+(``\\boxed{b}``, ``[[b]]``), *stated* ("… Final answer: b") and *explained* ("(b) sports league", then an explanation).
+The last boxed or stated claim counts. A claim of two options is ambiguous; a reply without a claim stays unparsed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,56 @@ from fathom.scoring.answers import answer_key
 
 PLAIN, BOXED, STATED, EXPLAINED = FORMS = ("plain", "boxed", "stated", "explained")
 
-_LEAD = re.compile(r"(?:the )?(?:correct |right |best )?(?:answer|option|choice)\b(?: is\b)?\s*:?\s*", re.IGNORECASE)
-_EMPHASIS = re.compile(r"\*\*(.+?)\*\*")
-_LETTER = re.compile(r"\(?([a-zA-Z])\)?(?:[.:)]\s*|\s+|$)(.*)", re.DOTALL)
-_BOX = re.compile(r"\\boxed\{(?:\\(?:text|textbf|mathrm|mathbf)\{)?([^{}]*)\}")
-_STATEMENT = re.compile(r"\b(?:answer|option|choice)(?: is\b\s*:?|\s*:)[ \t]*(?:option |choice )?(.*)", re.IGNORECASE)
-_IN_BRACKETS = re.compile(r"\(([a-zA-Z])\)")
-_AT_START = re.compile(r"\(([a-zA-Z])\)|([a-zA-Z])(?=[.:;)](?!\w)|$)")
-_SEVERAL = re.compile(r"\(?([a-zA-Z])\)?(?:\s*(?:,|/|\bor\b|\band\b)\s*\(?([a-zA-Z])\)?)+\.?")
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | str.maketrans("【】。", "[].")
+_MARKUP = (
+    (r"(?is)<think>.*?(</think>|\Z)", ""),
+    (r"(?<!\w)(\*{1,3}|__?|`)(?=\S)([^\n]{1,300}?)(?<=\S)\1(?!\w)", r"\2"),
+    (r"\\(?:text|textbf|mathrm|mathbf)\{([^{}]*)\}", r"\1"),
+    (r"\$\s*\(?([a-zA-Z])\)?\s*\$|\\\(\s*([a-zA-Z])\s*\\\)|(?<!\[)\[([a-zA-Z])\](?!\])", r"(\1\2\3)"),
+    (r"\\[()\[\]]", " "),
+    (r"(?is)<((?:final_?)?answer)>\s*(.{,300}?)\s*</\1>", r"\nAnswer: \2\n"),
+    (r"""(?i)(["'])(?:final_?)?(?:answer|option|choice)\1\s*:\s*(["'])([^\n]{,300}?)\2""", r"\nAnswer: \3\n"),
+    (
+        r"(?:正确)?答案\s*是?\s*:?|答え\s*は?\s*:?|(?i:\b(?:antwort|réponse|respuesta|risposta|resposta)\s*:)",
+        "Answer: ",
+    ),
+    (r"(?im)^[ \t#>*_-]*((?:the )?(?:(?:final|correct|right|best) )*answer(?: is)?)[ \t]*:?[ \t]*\n\s*", r"\1: "),
+)
+"""Patterns of markup, each with the plain text in its place."""
+
+_LONGEST = 300
+"""Characters of a claim that are read."""
+_LEAD = re.compile(r"(?i)(?:the )?(?:correct |right |best )?(?:answer|option|choice)\b(?: is\b)?\s*[:=–—-]?\s*")
+_LETTER = re.compile(r"\(?([a-zA-Z])\)?(?:\s*[.,:)–—-]\s*|\s+|$)(.*)", re.DOTALL)
+_BOX = re.compile(r"\\boxed\{([^{}]*)\}|\[\[([^\[\]]*)\]\]")
+_ADJECTIVES = r"(?:(?:final|correct|right|best|closest|most \w+) ){,3}"
+_STATEMENT = re.compile(
+    r"(?:(?:^|[.,:;!?—)])\W{,5}|\b(?:the|my|so|thus|and|final) )"
+    rf"{_ADJECTIVES}(?:answer|option|choice)"
+    r"(?: (?:to|for) (?:the|this|your) question)?(?: is\b\s*:?|\s*[:=–—]|\s+-)[ \t]*(?=(.{,300}))"
+    r"|\bI(?:['’]d| would| will|['’]ll)? (?:choose|pick|select|go with) (?=(.{,300}))",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Begins a claim: "The final answer is", "Answer:", "I would choose"."""
+_VERDICT = re.compile(
+    r"(?:^|[.,:;!?])\W{,5}?(\(?[^\W_][^.,:;!?\n]{,300}?) is (?:the )?"
+    rf"{_ADJECTIVES}(?:correct|right|best|answer|option|choice)"
+    r"(?=\W{,5}(?:$|[.,!;]))",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A whole clause such as "(b) is the correct answer"."""
+_RULES = ((BOXED, _BOX), (STATED, _STATEMENT), (STATED, _VERDICT))
+_DOUBT = re.compile(r"\b(?:if|whether|suppose|assum\w+|some|might|may|could|not|never)\b|n['’]t\b", re.IGNORECASE)
+_REFUSAL = re.compile(r"\W*(?:none|neither|not|nothing|no|unknown|unclear)\b", re.IGNORECASE)
+_REJECTION = re.compile(r"\W*(?:is|was)(?:n['’]t| not| wrong| incorrect)\b", re.IGNORECASE)
+_PREFIX = re.compile(r"(?:(?:so|thus|the|option|choice|letter|most likely|probably|clearly) )+", re.IGNORECASE)
+_BRACKETED = re.compile(r"\(?([a-zA-Z])\)")
+_HEAD_END = re.compile(r"[.,:;!?](?=\s|$)|\s+(?=(?:because|since|as|for|which|due|or|and|rather|not)\b)|\s(?=[–—(-])|/")
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
+_JOINT = re.compile(r",|/|\bor\b|\band\b")
+_IN_BRACKETS = re.compile(r"(?<!not )(?<!than )(?<!of )(?<!unlike )\(([a-zA-Z])\)")
+_ITEM = re.compile(r"(?<!\w)\(?([a-zA-Z])[).:]+\s*")
+_NEXT_QUESTION = re.compile(r"\n[ \t]*(?:question|q)\s*\d*\s*:", re.IGNORECASE)
 
 
 class Reading(NamedTuple):
@@ -49,78 +91,105 @@ def read_reply(reply: str, names: Sequence[str], strict: bool = False) -> Readin
     place = chosen(reply, names)
     if place is not None:
         return Reading(place, PLAIN)
-    claims = {} if strict else _claims(_EMPHASIS.sub(r"\1", reply), names)
-    places = {place for claimed in claims.values() for place in claimed}
-    if len(places) > 1 or (not places and _names_several(reply, names)):
-        return Reading(None, reason=AMBIGUOUS)
-    form = next((form for form, claimed in claims.items() if claimed), "")
-    return Reading(places.pop(), form) if places else Reading(None, reason=UNPARSED)
+    form, places = ("", set()) if strict else _read(_without_markup(reply), [answer_key(name) for name in names])
+    if len(places) == 1:
+        return Reading(places.pop(), form)
+    return Reading(None, reason=AMBIGUOUS if places else UNPARSED)
 
 
 def chosen(reply: str, names: Sequence[str]) -> int | None:
     """Return the place of the option that a plain reply names, or None if it names none or several.
 
     A plain reply is a letter ("b", "(B)", "b."), an option's whole text (normalised by :func:`answer_key`), or both if
-    they agree. It may follow "The answer is", "Option" and the like, and may have quotation marks or asterisks. Letter
+    they agree. It may follow "The answer is", "Option" and the like, and may have quotation marks or markup. Letter
     case does not matter. A reply with any other text is not plain.
     """
-    text = _bare(_EMPHASIS.sub(r"\1", reply))
+    text = _bare(_without_markup(reply))
     lead = _LEAD.match(text)
     keys = [answer_key(name) for name in names]
-    texts = {text, _bare(text[lead.end() :]) if lead else text}
+    texts = {reply, text, _bare(text[lead.end() :]) if lead else text}
     places = {place for text in texts for place in _named(text, keys)}
     return places.pop() if len(places) == 1 else None
 
 
-def _claims(reply: str, names: Sequence[str]) -> dict[str, set[int]]:
-    """Return the places of the options that each form claims."""
-    keys = [answer_key(name) for name in names]
-    boxed = (place for box in _BOX.findall(reply) for place in _named(_bare(box), keys))
-    statements = (place for line in _STATEMENT.findall(_BOX.sub("", reply)) for place in _at_start(line, keys))
-    return {BOXED: set(boxed), STATED: set(statements), EXPLAINED: set(_explained(reply.strip(), keys))}
+def _without_markup(reply: str) -> str:
+    """Return a reply without reasoning, Markdown, LaTeX, tags and JSON around answers, and with ASCII brackets."""
+    text = reply.translate(_FULL_WIDTH)
+    for pattern, plain in _MARKUP:
+        text = re.sub(pattern, plain, text)
+    return text
 
 
-def _at_start(text: str, keys: Sequence[str]) -> Iterator[int]:
-    """Yield the options that a line claims: the one at its start, and others in brackets in the same sentence."""
-    text = _bare(text)
-    if places := _named(text, keys):
-        yield from places
-        return
-    letter = _AT_START.match(text)
-    if letter is None:
-        return
-    yield from _places(letter[1] or letter[2], keys)
-    sentence = re.split(r"[.!?](?:\s|$)", text[letter.end() :], maxsplit=1)[0]
-    yield from (place for key in _IN_BRACKETS.findall(sentence) for place in _places(key, keys))
-    # "(b) bank" where (b) is another option claims both.
-    yield from (place for place, key in enumerate(keys) if key == answer_key(sentence))
+def _read(text: str, keys: Sequence[str]) -> tuple[str, set[int]]:
+    """Return the form of a reply that is not plain, and the places of the options that it claims."""
+    for part in _NEXT_QUESTION.split(text):
+        claims = sorted(_claims(part, keys))
+        if claims:
+            start, form, places = claims[-1]
+            together = [more for begin, _, more in claims if not _SENTENCE_END.search(part, begin, start)]
+            return form, places.union(*together)
+    return EXPLAINED, _explained(text.strip(), keys)
 
 
-def _explained(text: str, keys: Sequence[str]) -> Iterator[int]:
-    """Yield the option if it is the first line, or if its letter and text are followed by more text."""
-    first, _, rest = text.partition("\n")
-    places = _named(_bare(first), keys)
-    if places and rest.strip():
-        yield from places
-        return
-    letter = _AT_START.match(text)
-    own = _places(letter[1] or letter[2], keys) if letter else []
-    if letter is None or not own:
-        return
-    more = text[letter.end() :].lstrip(".:;) ").casefold()
-    if re.match(re.escape(keys[own[0]]) + r"(?!\w)", " ".join(more.split())):
-        yield from own
-        yield from (place for other in _IN_BRACKETS.findall(more) for place in _places(other, keys))
+def _claims(text: str, keys: Sequence[str]) -> Iterator[tuple[int, str, set[int]]]:
+    """Yield the start, form and places of each boxed or stated claim; no places if it refuses all options."""
+    for form, rule in _RULES:
+        for match in rule.finditer(text):
+            start = match.start(match.lastindex or 0)
+            clause = text[max(text.rfind(end, 0, start) for end in ".!?;,\n") + 1 : start]
+            claim = match[match.lastindex or 0]
+            places = _claimed(_PREFIX.sub("", _bare(claim), count=1), keys)
+            if not _DOUBT.search(clause) and (places or _REFUSAL.match(claim)):
+                yield start, form, places
 
 
-def _names_several(reply: str, names: Sequence[str]) -> bool:
-    """Return whether a reply is like "a or b", or like "(b) bank" where (b) is another option."""
-    keys, text = [answer_key(name) for name in names], _bare(reply)
-    if _SEVERAL.fullmatch(text):
-        letters = re.findall(r"\b[a-zA-Z]\b", text)
-        return len({letter.lower() for letter in letters if _places(letter, keys)}) > 1
-    letter = _IN_BRACKETS.match(text)
-    return letter is not None and bool(_places(letter[1], keys)) and answer_key(text[letter.end() :]) in keys
+def _claimed(text: str, keys: Sequence[str]) -> set[int]:
+    """Return the option at the start of a claim, and others joined to it in the same sentence.
+
+    "B, Lyon" and "(b), not (c)" claim one option; "B or C" and "(b) bank", where (b) is another option, claim two.
+    """
+    text = _bare(text[:_LONGEST])
+    ends = [len(text), *(match.start() for match in reversed([*_HEAD_END.finditer(text)]))]
+    end = next((end for end in ends if _named(_bare(text[:end]), keys)), 0)
+    places = set(_named(_bare(text[:end]), keys))
+    letter = _BRACKETED.match(text)
+    if letter and not places:
+        end, places = letter.end(), set(_places(letter[1], keys))
+    rest = text[end:]
+    key = next((keys[place] for place in places if rest.casefold().lstrip().startswith(keys[place])), "")
+    if not places or _REJECTION.match(rest.lstrip()[len(key) :]):
+        return set()
+    sentence, after = (_SENTENCE_END.split(more, maxsplit=1)[0] for more in (rest, rest.lstrip(" .:;")))
+    parts = [part.strip(" .:;()") for part in (*_JOINT.split(sentence), after)]
+    joined = (place for part in parts for place in _named(_bare(part), keys))
+    bracketed = (place for mark in _IN_BRACKETS.findall(sentence) for place in _places(mark, keys))
+    return {*places, *joined, *bracketed}
+
+
+def _explained(text: str, keys: Sequence[str]) -> set[int]:
+    """Return the option that is the first line, or whose letter and text more text follows.
+
+    Several options are returned if the reply lists them, or if its first line is like "a or b".
+    """
+    lines = text.splitlines() or [""]
+    items = list(_items(text, keys))
+    first = _claimed(lines[0], keys)
+    places = {place for line in lines for place in _named(_bare(line), keys)} | {place for _, place, _ in items}
+    if len(places | first) > 1:
+        return places | first
+    if named := _named(_bare(lines[0]), keys):
+        return set(named)
+    return {place for start, place, more in items[:1] if start == 0 and not _REJECTION.match(more)}
+
+
+def _items(text: str, keys: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield the options whose letter and text a reply has, such as "b) bank": start, place and what follows."""
+    plain = " ".join(text.casefold().split())
+    for match in _ITEM.finditer(plain):
+        for place in _places(match[1], keys):
+            end = match.end() + len(keys[place])
+            if plain.startswith(keys[place], match.end()) and not plain[end : end + 1].isalnum():
+                yield match.start(), place, plain[end : end + _LONGEST]
 
 
 def _places(letter: str, keys: Sequence[str]) -> list[int]:
@@ -130,7 +199,8 @@ def _places(letter: str, keys: Sequence[str]) -> list[int]:
 
 def _named(text: str, keys: Sequence[str]) -> list[int]:
     """Return the places of the options that a text names by their text or letter."""
-    places = [place for place, key in enumerate(keys) if key == answer_key(text)]
+    whole = answer_key(text)
+    places = [place for place, key in enumerate(keys) if key == whole]
     letter = _LETTER.fullmatch(text)
     place = ascii_lowercase.index(letter[1].lower()) if letter else len(keys)
     if letter and place < len(keys) and (not letter[2] or answer_key(_bare(letter[2])) == keys[place]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,15 +46,17 @@ def _object(pairs: list[tuple[str, Any]]) -> Json:
 
 
 class _DuplicateKey(Exception):
-    def __init__(self, key: str, line: int | None = None) -> None:
+    def __init__(self, key: str, lines: tuple[int, ...] = ()) -> None:
         super().__init__(key)
-        self.key, self.line = key, line
+        self.key, self.lines = key, lines
 
     def fault(self, text: str = "") -> NotData:
         """:param text: searched for the line, if unknown; in vain if further objects have the key."""
         places = [match.start() for match in re.finditer(re.escape(json.dumps(self.key)) + r"\s*:", text)]
-        line = text.count("\n", 0, places[1]) + 1 if len(places) == 2 else self.line
-        return NotData(line, f"an object has the key {shown(self.key, 40)} twice: remove one of them")
+        lines = tuple(text.count("\n", 0, place) + 1 for place in places) if len(places) == 2 else self.lines
+        earlier = f", first in line {lines[0]}" if len(set(lines)) > 1 else ""
+        line = lines[1] if lines else None
+        return NotData(line, f"an object has the key {shown(self.key, 40)} twice{earlier}: remove one of them")
 
 
 _DECODE = json.JSONDecoder(object_pairs_hook=_object).raw_decode
@@ -189,11 +191,12 @@ def _yaml_loader() -> Any:
 
     class Loader(yaml.SafeLoader):
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            known = set()
+            lines: dict[tuple[str, str], int] = {}
             for key, _ in node.value:
-                if (key.tag, str(key.value)) in known:
-                    raise _DuplicateKey(str(key.value), key.start_mark.line + 1)
-                known.add((key.tag, str(key.value)))
+                name, line = (key.tag, str(key.value)), key.start_mark.line + 1
+                if name in lines:
+                    raise _DuplicateKey(name[1], (lines[name], line))
+                lines[name] = line
             return super().construct_mapping(node, deep)
 
     return Loader
@@ -240,6 +243,16 @@ class Faults:
         """:raises BadInput: with every fault found so far."""
         if self.found:
             raise BadInput(self.found)
+
+
+def repetition(lines: dict[Any, int], key: Hashable, line: int, name: str) -> str:
+    """Return what is wrong if an earlier line of the file has the same key, else "".
+
+    :param lines: the first line of each key so far; this one is added.
+    :param name: of what has the key, for the message.
+    """
+    first = lines.setdefault(key, line)
+    return "" if first == line else f"{name} is in line {first} already: remove one of the two"
 
 
 def line_of(path: Path, key: str) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from fathom.data.templates import ANSWER, capitalized
@@ -16,6 +18,9 @@ from fathom.store.predictions import KEEP_SCORES_UP_TO
 
 NO_SCORES = "no confidence: no prediction has log-likelihoods of all candidates"
 
+_OPTIONS = re.compile(r"\s+\(a\) .*, \(b\) .*")
+"""The options after a question: "(a) bank, (b) work"."""
+
 
 def confident(rows: Rows, scoring: str) -> Ints:
     """Return the places of the predictions of *scoring* whose confidence is known."""
@@ -27,9 +32,9 @@ def error_table(run: RunFolder, count: int) -> Table:
     """List the most confident wrong predictions of each scoring (as table 5 of Wiland et al. 2024).
 
     One row per query and template: the preferred and the right statement, each with its rank among all candidates and
-    its softmax probability. Wrong predictions have an expected Hits@1 of 0. Ranks are unfiltered, so the first answer
-    may be another known one. Of tied answers the one with the smallest id is shown. Written answers have no confidence:
-    the first wrong ones are listed.
+    its softmax probability. Of a few-shot prompt, only the question is shown. Wrong predictions have an expected Hits@1
+    of 0. Ranks are unfiltered, so the first answer may be another known one. Of tied answers the one with the smallest
+    id is shown. Written answers have no confidence: the first wrong ones are listed.
 
     :param count: number of predictions per scoring.
     """
@@ -101,12 +106,22 @@ def _error(rows: Rows, place: int) -> tuple[Cell, ...]:
 
 
 def _sentence(rows: Rows, place: int) -> str:
-    """Return the prompt, or the triple if a link predictor's text has no place for the answer."""
+    """Return the question of a prompt, or the triple if a link predictor's text has no place for the answer."""
     prompt, subject = rows.asked(place)
     query = int(rows.query[place])
     triple = {"tail": f"({subject}, {rows.relations[query]}, {ANSWER})"}
     triple["head"] = f"({ANSWER}, {rows.relations[query]}, {subject})"
-    return prompt if ANSWER in prompt else triple.get(rows.directions[query] or "", prompt or ANSWER)
+    return (
+        question_in(prompt, subject) if ANSWER in prompt else triple.get(rows.directions[query] or "", prompt or ANSWER)
+    )
+
+
+def question_in(prompt: str, subject: str) -> str:
+    """Return a prompt without the few-shot lines before its question and the lettered options after it."""
+    lines = prompt.split("\n")
+    answer = next(place for place, line in enumerate(lines) if ANSWER in line)
+    start = max((place for place, line in enumerate(lines[: answer + 1]) if subject in line), default=answer)
+    return _OPTIONS.sub("", "\n".join(lines[start:]))
 
 
 def reliability_table(run: RunFolder) -> Table:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fathom.errors import BadInput
-from fathom.reading import Faults, read_json_lines, stands
+from fathom.reading import Faults, read_json_lines, repetition, stands
 from fathom.store.folder import RunFolder
 
 FILE = "planted.jsonl"
@@ -36,12 +36,15 @@ def read_design(file: Path) -> Design:
     """
     faults = Faults()
     design: dict[str, PlantedFact] = {}
+    lines: dict[str, int] = {}
     for line, row in read_json_lines(file, {"query_id": str, "exposures": int}, faults):
         fact = PlantedFact(
             row["exposures"], tuple(map(str, row.get("taught") or ())), tuple(map(str, row.get("directions") or ()))
         )
         key = str(row.get("fact_id") or row["query_id"])
-        if fact.exposures < 0:
+        if why := repetition(lines, row["query_id"], line, f"query_id {row['query_id']!r}"):
+            faults.add(file, line, why)
+        elif fact.exposures < 0:
             faults.add(file, line, f"{key} has {fact.exposures} exposures: expected 0 or more")
         elif design.setdefault(key, fact).exposures != fact.exposures:
             faults.add(

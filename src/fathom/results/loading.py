@@ -55,14 +55,20 @@ def read_facts(run: RunFolder, scorings: Sequence[str] = (), model: str | None =
 
 
 def wanted_of(
-    run: RunFolder, scorings: Sequence[str], model: str, cluster: str = "", without: Sequence[str] = NOT_COMPARED
+    run: RunFolder,
+    scorings: Sequence[str],
+    model: str,
+    cluster: str = "",
+    without: Sequence[str] = NOT_COMPARED,
+    first: bool = False,
 ) -> list[RunFacts]:
     """Read one run in each of *scorings* that it has, with ranks or credit.
 
     :param without: columns of predictions not to read.
+    :param first: take the run's first scoring if it has several and none of *scorings*.
     :raises BadInput: unfinished, nothing scored, several scorings and none chosen.
     """
-    rows, names = _finished(run, scorings, cluster, without)
+    rows, names = _finished(run, scorings, cluster, without, first)
     outcomes = [RunFacts(run, rows, scoring, model) for scoring in names]
     for outcome in outcomes:
         check_scored(outcome)
@@ -70,12 +76,14 @@ def wanted_of(
 
 
 def _finished(
-    run: RunFolder, scorings: Sequence[str], cluster: str, without: Sequence[str] = ()
+    run: RunFolder, scorings: Sequence[str], cluster: str, without: Sequence[str] = (), first: bool = False
 ) -> tuple[Rows, list[str]]:
     run.refuse_unfinished()
     rows = Rows(run, False, cluster, without)  # all candidates' scores of many runs would fill memory
     several = len(rows.scorings) > 1
     names = [name for name in scorings if name in rows.scorings] if several else rows.scorings
+    if first and not names:
+        names = rows.scorings[:1]
     if not names:
         raise BadInput(f"{run.path} has the scorings {', '.join(rows.scorings) or 'none'}: choose one with --scoring")
     return rows, names
@@ -156,16 +164,18 @@ def read_runs(
     reduce: Callable[[RunFacts], Value],
     without: Sequence[str] = NOT_COMPARED,
     fewest: int = 2,
+    first: bool = False,
 ) -> list[Value]:
     """Read each run in each given scoring that it has.
 
     :param reduce: what to hold of each while the next run is read.
     :param without: columns of predictions not to read.
+    :param first: take a run's first scoring if it has several and none of *scoring*.
     :raises BadInput: with the faults of all runs; fewer results than *fewest*, 1 or 2.
     """
 
     def load(run: RunFolder, model: str) -> list[RunFacts]:
-        return wanted_of(run, scoring, model, cluster, without)
+        return wanted_of(run, scoring, model, cluster, without, first)
 
     results = _read_each(runs, scoring, load, reduce, _given_twice(runs))
     if len(results) < fewest:

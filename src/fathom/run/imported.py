@@ -19,7 +19,7 @@ from fathom.formats import read
 from fathom.formats.base import read_object
 from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
-from fathom.reading import Faults, Json, first_few, read_json_lines, shown, stands
+from fathom.reading import Faults, Json, first_few, read_json_lines, repetition, shown, stands
 from fathom.run.setup import declarations, digest_of, tables
 from fathom.scoring.rows import Columns, PromptedQuery, score_columns
 from fathom.store.folder import RunFolder
@@ -47,6 +47,24 @@ class ScoredQuery(NamedTuple):
     query: Query
     template: int
     scores: Mapping[str, Sequence[float]]
+
+
+class RowChecker:
+    """The queries and templates read from one file, each of which must be new and in the data set."""
+
+    def __init__(self, file: Path, data: QuerySet, faults: Faults) -> None:
+        self.file, self.data, self.faults = file, data, faults
+        self.lines: dict[tuple[str, int], int] = {}
+
+    def accepts(self, row: ScoredQuery, line: int) -> bool:
+        """Return whether a row can be part of a run; else add a fault."""
+        count, name = len(self.data.phrasings(row.query)), f"query {row.query.id} in template {row.template}"
+        why = repetition(self.lines, (row.query.id, row.template), line, name)
+        if not 0 <= row.template < count:
+            why = f"{name}: expected a template from 0 to {count - 1}"
+        if why:
+            self.faults.add(self.file, line, why)
+        return not why
 
 
 class Results(NamedTuple):
@@ -110,8 +128,7 @@ def _identity(found: Results, data: QuerySet, asked: Collection[str]) -> dict[st
 
 def _predictions(scored: ScoredQuery, data: QuerySet) -> Iterator[Columns]:
     query, space = scored.query, data.candidates[scored.query.candidates]
-    templates = data.relations[query.relation].templates
-    prompt = templates[scored.template].question(query.subject) if scored.template < len(templates) else None
+    prompt = data.phrasings(query)[scored.template].question(query.subject)
     unknown = np.zeros(len(space), dtype=np.int64)
     for name, scores in scored.scores.items():
         if reason := unrankable(query, space):
@@ -137,27 +154,27 @@ def _read_quiz(folder: Path, data: QuerySet, faults: Faults) -> Results:
         elif not stands(file):
             faults.add(file, None, "file is missing: only JSON Lines are imported, save the results as such")
         else:
-            space = data.candidates[by_relation[relation][0].candidates]
-            rows += _quiz_rows(file, about, by_relation[relation], space, faults)
+            rows += _quiz_rows(file, about, by_relation[relation], data, faults)
     first: Json = next(iter(metadata.values()), {})
     used = {name.partition("/")[0] for row in rows for name in row.scores}
     options: dict[str, Any] = {"reduction": tuple(name for name in _REDUCTIONS if name in used) or ("sum",)}
     if first.get("pll_metric") in _PLL:
         options["pll"] = _PLL[first["pll_metric"]]
-    model = {"name": str(first.get("model_name_or_path") or folder.name)}
+    model = {"name": str(first.get("model_name_or_path") or folder.resolve().name)}
     return Results(f"lm-pub-quiz {first.get('lm_pub_quiz_version') or 'of an unknown version'}", model, options, rows)
 
 
 def _quiz_rows(
-    file: Path, about: Json, queries: Sequence[Query], space: CandidateSet, faults: Faults
+    file: Path, about: Json, queries: Sequence[Query], data: QuerySet, faults: Faults
 ) -> Iterator[ScoredQuery]:
+    checker, space = RowChecker(file, data, faults), data.candidates[queries[0].candidates]
     used = about.get("template_index")
     usual: Any = used if isinstance(used, int) else used[0] if isinstance(used, list) and len(used) == 1 else 0
     if (reduction := about.get("reduction") or "sum") not in _REDUCTIONS:
         faults.add(file, None, f"reduction {shown(reduction)}: expected scores reduced by sum or mean, or not reduced")
         return
     ids = about.get("answer_space_ids") or list(space.ids)
-    if set(map(str, ids)) != set(space.ids):
+    if sorted(map(str, ids)) != sorted(space.ids):
         faults.add(file, None, f"other answers than the data set's: {first_few(ids)} for {first_few(space.ids)}")
         return
     for number, (line, row) in enumerate(read_json_lines(file, {"sub_id": str}, faults)):
@@ -168,12 +185,12 @@ def _quiz_rows(
             faults.add(file, line, f"expected {expected}, found subject {row['sub_id']!r}: give the --data evaluated")
             continue
         try:
-            template = int(row.get("template_index", usual))
-            scores = _quiz_scores(row, ids, space, reduction)
+            scored = ScoredQuery(query, int(row.get("template_index", usual)), _quiz_scores(row, ids, space, reduction))
         except (KeyError, TypeError, ValueError, IndexError):
             faults.add(file, line, f"expected scores of all {len(space)} answers, found {shown(row.get('pll_scores'))}")
             continue
-        yield ScoredQuery(query, template, scores)
+        if checker.accepts(scored, line):
+            yield scored
 
 
 def _quiz_scores(row: Json, ids: Sequence[str], space: CandidateSet, reduction: str) -> dict[str, list[float]]:
@@ -218,13 +235,14 @@ def _read_harness(file: Path, data: QuerySet, faults: Faults) -> Results:
     arguments = config.get("model_args") or {}
     if isinstance(arguments, str):
         arguments = dict(part.partition("=")[::2] for part in arguments.split(","))
-    model = {"name": str(arguments.get("pretrained") or about.get("model_name") or file.parent.name)}
+    model = {"name": str(arguments.get("pretrained") or about.get("model_name") or file.resolve().parent.name)}
     model |= {"revision": config["model_sha"]} if config.get("model_sha") else {}
-    model |= {"dtype": config["model_dtype"].removeprefix("torch.")} if config.get("model_dtype") else {}
+    model |= {"dtype": str(config["model_dtype"]).removeprefix("torch.")} if config.get("model_dtype") else {}
     return Results(f"lm-evaluation-harness {about.get('lm_eval_version', '')}".strip(), model, {}, rows)
 
 
 def _harness_rows(file: Path, data: QuerySet, by_id: Mapping[str, Query], faults: Faults) -> Iterator[ScoredQuery]:
+    checker = RowChecker(file, data, faults)
     for line, row in read_json_lines(file, {"doc": dict, "filtered_resps": list}, faults):
         doc = row["doc"]
         query = by_id.get(doc.get("query") or f"{doc.get('relation')}/{doc.get('item')}")
@@ -234,9 +252,11 @@ def _harness_rows(file: Path, data: QuerySet, by_id: Mapping[str, Query], faults
             faults.add(file, line, f"{name}: not a query of {data.name} with its answers; give the --data evaluated")
             continue
         try:
-            scores = [float(answer[0]) for answer in row["filtered_resps"]]
-            yield ScoredQuery(query, int(doc["template_index"]), {"sum/full": scores})
+            scores = [float(answer[0]) for _, answer in zip(space.ids, row["filtered_resps"], strict=True)]
+            scored = ScoredQuery(query, int(doc["template_index"]), {"sum/full": scores})
         except (KeyError, TypeError, ValueError, IndexError):
-            faults.add(
-                file, line, f"expected [log-likelihood, …] for each option, found {shown(row['filtered_resps'])}"
-            )
+            expected = f"expected 'template_index' and [log-likelihood, …] for each of {len(space)} options"
+            faults.add(file, line, f"{expected}, found {shown(row['filtered_resps'])}")
+            continue
+        if checker.accepts(scored, line):
+            yield scored

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from fathom.errors import BadInput, FathomError
 from fathom.progress import log
-from fathom.reading import Missing, Unreadable, as_read_back, json_lines, parquet_file, shown, stands
+from fathom.reading import Missing, Unreadable, as_read_back, json_lines, parquet_file, repetition, shown, stands
 from fathom.reading.files import first_few, printable
 from fathom.reading.replies import parted
 from fathom.store.files import clear_temporaries, write_json, write_table
@@ -269,13 +269,15 @@ class RunFolder:
         """Return the same run with further groups of its queries.
 
         :param file: JSON Lines with ``query_id`` and any other fields, such as a planted model's ``planted.jsonl``.
-        :raises BadInput: the file is missing, or a line is not such an object.
+        :raises BadInput: the file is missing, a line is not such an object, or a query has two lines.
         """
-        grouped = RunFolder(self.path)
+        grouped, lines = RunFolder(self.path), dict[str, int]()
         for number, row in json_lines(file):
             if not isinstance(row, dict) or not isinstance(row.get("query_id"), str):
                 raise BadInput(f'{file}:{number}: expected {{"query_id": "…", "group": …}}, found {shown(row, 40)}')
             query = row.pop("query_id")
+            if why := repetition(lines, query, number, f"query_id {query!r}"):
+                raise BadInput(f"{file}:{number}: {why}")
             grouped._more_groups[query] = {key: str(value) for key, value in row.items()}
         return grouped
 

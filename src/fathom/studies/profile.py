@@ -44,6 +44,7 @@ class Way(NamedTuple):
     :param kind: how the model answers. :param reverse: whether the subject is asked for.
     :param known: 1 for each known fact, else 0. :param baselines: expected Hits@1 of each baseline, NaN where unknown.
     :param share: of the known facts. :param lacking: number of facts that only other ways scored.
+    :param note: which of several scorings of the run it takes; "" if the run has one or the user chose it.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Way(NamedTuple):
     share: Estimate
     lacking: int
     recipe: str
+    note: str = ""
 
     @property
     def guessing(self) -> Floats:
@@ -109,11 +111,11 @@ def analyse(runs: Sequence[RunFolder], options: ProfileOptions = ProfileOptions(
     :raises BadInput: several models, a run twice, or no fact in common.
     """
     check_same(runs, ("model",))
-    whole = read_runs(runs, options.scoring, options.cluster, lambda one: one, fewest=1)
+    whole = read_runs(runs, options.scoring, options.cluster, lambda one: one, fewest=1, first=True)
     sides = [part for one in whole for part in _by_direction(one)]
     facts = common_facts(sides, same_candidates=False)
     every = set[str]().union(*(side.facts for side in sides))
-    ways = list(_ways(sides, facts, options.above, every))
+    ways = list(_ways(sides, facts, options, every))
     file = options.design or next(filter(None, map(design_file, runs)), None)
     kinds = [_cell(pattern, ways) for pattern in zip(*(way.known for way in ways), strict=True)]
     labels, sample = np.array(kinds), sides[0].sample(facts)
@@ -138,19 +140,21 @@ def _by_direction(outcome: RunFacts) -> Iterator[RunFacts]:
             yield RunFacts(outcome.run, rows, outcome.scoring, outcome.model, outcome.places[own], part)
 
 
-def _ways(sides: Sequence[RunFacts], facts: Sequence[str], above: float, every: set[str]) -> Iterator[Way]:
+def _ways(sides: Sequence[RunFacts], facts: Sequence[str], options: ProfileOptions, every: set[str]) -> Iterator[Way]:
     reverse = [side.rows.directions[side.queries[0]] == HEAD for side in sides]
     kinds = [side.rows.declared.way for side in sides]
     titles = [f"{kind}, reverse" if back else kind for kind, back in zip(kinds, reverse, strict=True)]
     names = distinguished([(title, *side.distinguishing[1:]) for title, side in zip(titles, sides, strict=True)])
     for name, kind, back, side in zip(names, kinds, reverse, sides, strict=True):
         at = side.at(facts)
-        known = (side.hits(1)[at] > above).astype(float)
+        known = (side.hits(1)[at] > options.above).astype(float)
         baselines = {title: values[at] for title, values in RunBaselines(side).hits(1).items()}
         baselines["random"] = np.nan_to_num(baselines["random"])  # without candidates nothing is guessed
-        share = estimates.mean(known, side.sample(facts), side.recipe(f"known above {above:g}"))
+        share = estimates.mean(known, side.sample(facts), side.recipe(f"known above {options.above:g}"))
         lacking = len(every.difference(side.scored_facts))
-        yield Way(name, kind, back, known, baselines, share, lacking, side.recipe(""))
+        unused = [] if side.scoring in options.scoring else sorted({*side.rows.scorings} - {side.scoring})
+        note = f"{name}: by {side.scoring}, not {', '.join(unused)}; --scoring takes another" if unused else ""
+        yield Way(name, kind, back, known, baselines, share, lacking, side.recipe(""), note)
 
 
 def _cell(pattern: Sequence[float], ways: Sequence[Way]) -> str:
@@ -250,6 +254,7 @@ def tables(findings: Profile) -> list[Table]:
     missing = [f"{kind} ({hint})" for kind, hint in _HINTS.items() if kind not in kinds]
     notes = ["guessing: expected share of random guessing"]
     notes += [f"not among the runs: {', '.join(missing)}"] if missing else []
+    notes += [way.note for way in findings.ways if way.note]
     lacking = ", ".join(f"{way.name} {way.lacking}" for way in findings.ways if way.lacking)
     notes += [f"{findings.left_out} facts that not all runs scored are excluded: {lacking}"] if lacking else []
     ways = [(way.name, way.share.n, way.share, float(way.guessing.mean())) for way in findings.ways]

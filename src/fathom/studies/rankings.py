@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fathom.errors import BadInput, refuse
-from fathom.reading import Unreadable, read_text
+from fathom.reading import Unreadable, read_text, repetition
 from fathom.results.baselines import NO_KNOWLEDGE, STRONGEST, verdict_text
 from fathom.results.claims import NO_DIFFERENCE, percent
 from fathom.results.estimates import Estimate
@@ -130,6 +130,12 @@ def read_groups(file: Path, models: Mapping[str, str]) -> dict[str, str]:
         f"--groups {file}:{number}: expected a model and its group, found {','.join(line)!r}"
         for number, line in enumerate(lines, start=2)
         if line and (len(line) != 2 or not all(cell.strip() for cell in line))
+    )
+    first: dict[str, int] = {}
+    refuse(
+        f"--groups {file}:{number}: {why}"
+        for number, line in enumerate(lines, start=2)
+        if line and (why := repetition(first, line[0].strip(), number, f"model {line[0].strip()}"))
     )
     listed = {line[0].strip(): line[1].strip() for line in lines if line}
     refuse(

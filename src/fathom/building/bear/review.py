@@ -21,7 +21,7 @@ from fathom.building.bear.pools import FactPool
 from fathom.building.review import INSTANCES, REVIEW_FILE
 from fathom.building.sheets import read_sheet, write_sheet
 from fathom.data.templates import Template
-from fathom.reading import Faults
+from fathom.reading import Faults, repetition
 
 LEVELS = 2
 """Classes above its own that an answer is also of."""
@@ -60,6 +60,7 @@ def read_decisions(path: Path | None, relations: Iterable[str]) -> Decisions:
         return {}
     faults, known = Faults(), set(relations)
     decisions: Decisions = {}
+    lines: dict[tuple[str, str], int] = {}
     whose = f"the {REVIEW_FILE} of fathom build bear"
     for line, row in read_sheet(path, {"relation", "id", "decision"}, COLUMNS, whose):
         given, id_ = row["decision"].strip().lower(), row["id"].strip()
@@ -69,6 +70,8 @@ def read_decisions(path: Path | None, relations: Iterable[str]) -> Decisions:
             faults.add(path, line, f"id: expected such as Q42, found {id_[:40]!r}")
         elif row["relation"] not in known:
             faults.add(path, line, f"relation {row['relation']!r} is not in the plan")
+        elif why := repetition(lines, (row["relation"], id_), line, f"{id_} of {row['relation']}"):
+            faults.add(path, line, why)
         else:
             cells = (row.get("name", ""), row.get("is a", ""), row.get("why", ""), _DECISIONS[given])
             one = Outlier(row["relation"], int(id_[1:]), *cells, row.get("comment", ""))
