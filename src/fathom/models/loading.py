@@ -19,9 +19,10 @@ from fathom.errors import BadInput
 from fathom.models.adapters import base_of, has_tokenizer, with_adapters
 from fathom.models.base import Attention, Identity
 from fathom.models.body import embeddings
-from fathom.models.content import content_hash
+from fathom.models.content import content_hash, gguf_file
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.families import KINDS, attention_of, attention_of_class, loader
+from fathom.models.gguf import parsed, quantisation_of
 from fathom.models.hub import ModelPart, from_pretrained, library_message
 from fathom.models.kernels import use_rough_attention
 from fathom.models.local import LocalModel
@@ -51,7 +52,7 @@ def load(
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
 ) -> LocalModel | EncoderDecoder:
-    """Load a language model of `transformers` by name or local folder.
+    """Load a language model of `transformers` by name, from a local folder or from a GGUF file.
 
     :param name: of the model, or of a PEFT adapter, which names its model itself.
     :param revision: of *name* on the hub, not of another tokenizer or adapter.
@@ -83,7 +84,7 @@ def load(
     _check_tokenizer(encoder, attention, parts.tokenizer.name)
     options |= {"dtype": DTYPES.get(dtype, dtype), "use_safetensors": None if allow_pickle else True}
     quantised = quantised_options(quantize, config, parts.weights.name, place)
-    network = _read_network(loader(config, attention), parts, encoder, options | quantised, device_map)
+    network = _read_network(loader(config, attention), parts, encoder, config, options | quantised, device_map)
     _check_ids(network, encoder, name)
     if not quantised and device_map is None:
         _move(network, place, name)
@@ -95,6 +96,8 @@ def load(
             raise
         raise BadInput(f"{error} (its weights are quantised, {identity.dtype}: does it run as it is?)") from error
     model.made_of = tuple(parts.folders)
+    model.dequantised_from = quantisation_of(parts.weights.name)
+    parsed.cache_clear()
     return model if screen is None else _screened(model, screen)
 
 
@@ -165,8 +168,8 @@ def _parts(name: str, adapters: Sequence[str], tokenizer: str | None, revision: 
     """:param revision: of *name* only, a model or an adapter.
     :raises BadInput: *name* is an adapter whose model is missing, or a folder, which has no revisions.
     """
-    if revision is not None and os.path.isdir(name):
-        raise BadInput(f"--revision {revision}: '{name}' is a folder, and only models on the hub have revisions")
+    if revision is not None and os.path.exists(name):
+        raise BadInput(f"--revision {revision}: '{name}' is on this disk, and only models on the hub have revisions")
     named = weights = ModelPart(name, revision)
     on_top = [ModelPart(adapter) for adapter in adapters]
     base = base_of(name, revision)
@@ -193,7 +196,7 @@ def _config(parts: _Parts, name: str, options: dict[str, Any]) -> Any:
 
 
 def _read_network(
-    auto: Any, parts: _Parts, encoder: Any, options: dict[str, Any], device_map: DeviceMap | None
+    auto: Any, parts: _Parts, encoder: Any, config: Any, options: dict[str, Any], device_map: DeviceMap | None
 ) -> PreTrainedModel:
     """Read the weights and add the adapters, on a CPU unless *options* or *device_map* place them."""
     folder = None
@@ -201,11 +204,20 @@ def _read_network(
         spread, folder = spreading(device_map)
         options = options | spread
     options = options | {"output_loading_info": True, "ignore_mismatched_sizes": True}  # _check_loaded refuses these
+    if gguf_file(parts.weights.name) is not None:
+        options |= {"config": config}  # else the file would be parsed again
     network, loaded = from_pretrained(auto, parts.weights, options)
+    _forget_quantisation(network, parts.weights.name)
     _check_loaded(network, loaded, parts.weights.name)
     network = with_adapters(network, encoder, parts.adapters)
     network.fathom_weights = folder  # kept as long as the network is
     return network
+
+
+def _forget_quantisation(network: PreTrainedModel, name: str) -> None:
+    """Let the dequantised weights of a GGUF file count as plain ones, which can be copied and moved."""
+    if gguf_file(name) is not None and getattr(network, "hf_quantizer", None) is not None:
+        network.hf_quantizer.remove_quantization_config(network)
 
 
 def wrap(

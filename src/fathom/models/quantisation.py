@@ -11,6 +11,7 @@ from transformers import BitsAndBytesConfig, PreTrainedModel
 from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
 
 from fathom.errors import BadInput, MissingExtra
+from fathom.models.content import gguf_file
 
 
 def quantised_options(quantize: str | None, config: Any, name: str, device: torch.device) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def _quantisation(quantize: str, config: Any, name: str) -> BitsAndBytesConfig:
     """:raises BadInput: the weights are quantised already.
     :raises MissingExtra: a library is not installed.
     """
-    if getattr(config, "quantization_config", None) is not None:
+    if getattr(config, "quantization_config", None) is not None or gguf_file(name) is not None:
         raise BadInput(f"'{name}' holds quantised weights: drop --quantize {quantize}")
     for library in ("accelerate", "bitsandbytes"):
         if find_spec(library) is None:

@@ -53,8 +53,8 @@ def check_model(name: str, options: ProbeOptions) -> None:
 
 
 def model_hash(name: str, options: ProbeOptions) -> str | None:
-    """Return the content hash of a model in a folder, as in a run's identity; None of one on the hub or a server."""
-    return None if _is_served(options) or not os.path.isdir(name) else content_hash(*_find(name, options))
+    """Return the content hash of a model on this disk, as in a run's identity; None of one on the hub or a server."""
+    return None if _is_served(options) or not os.path.exists(name) else content_hash(*_find(name, options))
 
 
 def _is_served(options: ProbeOptions) -> bool:

@@ -137,10 +137,11 @@ def _pool_digest(data: QuerySet) -> str:
 
 
 def _recipe(probe: Probe) -> Mapping[str, str]:
-    components = probe.model.made_of
+    components, quantisation = probe.model.made_of, probe.model.dequantised_from
+    about = [f"dequantised from {quantisation}"] if quantisation is not None else []
     if components and components[0] != probe.model.identity.name:  # an adapter's base model
-        return {**probe.recipe(), "weights": components[0]}
-    return probe.recipe()
+        about.insert(0, components[0])
+    return {**probe.recipe(), **({"weights": ", ".join(about)} if about else {})}
 
 
 def declarations(entry: Entry, scorings: Iterable[Scoring], recipe: Mapping[str, str]) -> dict[str, Any]:
