@@ -27,6 +27,7 @@ from fathom.training.small import learn_tokenizer
 from tests.conftest import build
 from tests.gguf_model import write_gguf
 from tests.messages import mentions, stated
+from tests.real import real_model
 
 WORDS = "Peru Chad Lima Paris The capital of is in a town by the sea, said 1998 and 12 or 85 Asia Europe Africa"
 TEXTS = ["The capital of Peru is Lima.", " 1998 and  12", "Zürich – said\n\n<s> Ånd 漢", "Lima", ""]
@@ -209,3 +210,20 @@ def test_damaged_headers_are_said(file: Path, tmp_path: Path, noise: int) -> Non
         damaged.write_bytes(bytes_)
         with pytest.raises(Unreadable, match="again"):
             gguf_header(damaged)
+
+
+REAL = {
+    "SmolLM2-135M-Instruct": ("Q4_1", -2.26905, [38634, 314, 260, 3575, 282, 4649, 30]),
+    "Gemma-3-270m": ("Q4_K_M", -2.78789, [2, 50429, 563, 506, 5279, 529, 7001, 236761]),
+}
+"""Quantisation, ids of a sentence, and their mean log-probability by transformers from a folder of the same numbers."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REAL)
+def test_real_weights(name: str) -> None:
+    quantisation, mean, ids = REAL[name]
+    model = load(real_model(name))
+    assert model.dequantised_from == quantisation
+    assert model.tokenizer("Paris is the capital of France.").input_ids == ids
+    assert token_log_probs(model, ids)[1:].mean().item() == pytest.approx(mean, abs=1e-4)
