@@ -23,17 +23,16 @@ from fathom.models.content import content_hash, gguf_file
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.families import KINDS, attention_of, attention_of_class, loader
 from fathom.models.gguf import parsed, quantisation_of
-from fathom.models.hub import ModelPart, from_pretrained, library_message
+from fathom.models.hub import ModelPart, from_pretrained
 from fathom.models.kernels import use_rough_attention
 from fathom.models.local import LocalModel
 from fathom.models.model_files import check_attributes, check_sizes
 from fathom.models.placement import DeviceMap, check_map, each_weight, spreading
 from fathom.models.quantisation import precision_of, quantised_options
 from fathom.models.shapes import share_by_shape, weights_on_meta
+from fathom.models.tokenizer_checks import check_ids, check_same_ids, check_tokenizer
 from fathom.progress import LOG
 
-_UNUSUAL = "a \u1e9e \u6f22 \U0010fffd"
-"""Characters that few vocabularies have."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -81,11 +80,12 @@ def load(
     attention = attention_of(config, parts.weights.name, kind)
     hashing = ThreadPoolExecutor(1).submit(content_hash, parts.folders, config)  # while the weights are read
     encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
-    _check_tokenizer(encoder, attention, parts.tokenizer.name)
+    check_tokenizer(encoder, attention, parts.tokenizer.name)
+    _check_origin(parts, encoder)
     options |= {"dtype": DTYPES.get(dtype, dtype), "use_safetensors": None if allow_pickle else True}
     quantised = quantised_options(quantize, config, parts.weights.name, place)
     network = _read_network(loader(config, attention), parts, encoder, config, options | quantised, device_map)
-    _check_ids(network, encoder, name)
+    check_ids(embeddings(network), encoder, name)
     if not quantised and device_map is None:
         _move(network, place, name)
     identity = Identity(name, revision, precision_of(network), hashing.result())
@@ -123,10 +123,12 @@ def load_shape(
     config = _config(parts, name, options)
     attention = attention_of(config, parts.weights.name, kind)
     encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
-    _check_tokenizer(encoder, attention, parts.tokenizer.name)
+    check_tokenizer(encoder, attention, parts.tokenizer.name)
+    _check_origin(parts, encoder)
     precision = DTYPES.get(dtype) or getattr(config, "dtype", None) or torch.float32
     with weights_on_meta():
         network = loader(config, attention).from_config(config, dtype=precision, **options)
+    check_ids(embeddings(network), encoder, name)
     parameters = sum(weight.numel() for weight in network.parameters())
     share_by_shape(network, place)
     model = _model(network, encoder, attention, Identity(name, revision, precision_of(network), "none"))
@@ -249,7 +251,7 @@ def wrap(
             f"a {type(twin).__name__} has no language-model head that Fathom knows: wrap a …ForCausalLM, …LMHeadModel, "
             "…ForMaskedLM or …ForConditionalGeneration, or state its kind: kind='causal', 'masked' or 'seq2seq'"
         )
-    _check_tokenizer(tokenizer, attention, name)
+    check_tokenizer(tokenizer, attention, name)
     check_weights(twin, (), name)
     digest = hashlib.blake2b(digest_size=8)
     digest.update(tokenizer.backend_tokenizer.to_str().encode() + twin.config.to_json_string().encode())
@@ -351,6 +353,17 @@ def untrained(model: LocalModel, seed: int) -> LocalModel | EncoderDecoder:
     return wrap(network.to(model.device), model.tokenizer, f"{model.identity.name} untrained {seed}")
 
 
+def _check_origin(parts: _Parts, tokenizer: PreTrainedTokenizerBase) -> None:
+    """:raises BadInput: a tokenizer from elsewhere has other ids than that of the weights, if they come with one."""
+    if parts.tokenizer.name == parts.weights.name:
+        return
+    try:
+        original = from_pretrained(AutoTokenizer, parts.weights, {"trust_remote_code": False})
+    except BadInput:
+        return
+    check_same_ids(tokenizer, original, parts.tokenizer.name, parts.weights.name)
+
+
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """Load a tokenizer. :raises BadInput: there is none."""
     return from_pretrained(AutoTokenizer, ModelPart(name), {"trust_remote_code": False})
@@ -359,49 +372,8 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
 def load_causal_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """Load the tokenizer of a served causal model. :raises BadInput: there is none, or a slow one."""
     tokenizer = load_tokenizer(name)
-    _check_tokenizer(tokenizer, Attention.CAUSAL, name)
+    check_tokenizer(tokenizer, Attention.CAUSAL, name)
     return tokenizer
-
-
-def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, attention: Attention, name: str) -> None:
-    """:raises BadInput: a slow one (offsets and words are needed), one that fails, or no mask token where needed."""
-    check_attributes(tokenizer, "tokenizer_config.json", name)
-    if not tokenizer.is_fast:
-        raise BadInput(f"the tokenizer of '{name}' has no fast version (tokenizer.json), which Fathom needs")
-    if attention is Attention.BIDIRECTIONAL and tokenizer.mask_token_id is None:
-        raise BadInput(
-            f"the tokenizer of '{name}' has no mask token, which a masked model needs: "
-            "set mask_token in its tokenizer_config.json"
-        )
-    try:
-        tokenizer([_UNUSUAL], add_special_tokens=False, verbose=False)
-        tokenizer.convert_tokens_to_ids(_UNUSUAL)
-    except Exception as error:  # any error of the library
-        raise BadInput(
-            f"the tokenizer of '{name}' fails on unknown words: {library_message(error)}; its tokenizer.json needs an "
-            "unknown token (unk_token) that is in its vocabulary"
-        ) from error
-
-
-def _check_ids(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
-    """:raises BadInput: the tokenizer gives ids without an embedding. Added tokens that are never used, such as one for
-    padding, may exceed the embeddings."""
-    rows = embeddings(network)
-    used = [getattr(tokenizer, f"{kind}_token_id", None) for kind in ("bos", "mask", "cls", "sep")]
-    largest = max(_largest_id(tokenizer), *(id_ for id_ in used if id_ is not None), 0)
-    if largest >= rows:
-        raise BadInput(
-            f"the tokenizer of '{name}' has tokens up to number {largest:,}, its model {rows:,} embeddings: they are "
-            "not of one model"
-        )
-
-
-def _largest_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the largest id of the vocabulary. If it has no gaps, counting is five times as fast as listing it."""
-    size, backend = int(tokenizer.vocab_size), tokenizer.backend_tokenizer
-    if None not in map(backend.id_to_token, range(size)):
-        return size - 1
-    return int(max(backend.get_vocab(with_added_tokens=False).values(), default=0))
 
 
 def check_weights(network: PreTrainedModel, missing: Collection[str], name: str) -> None:
