@@ -27,8 +27,8 @@ from fathom.models.hub import ModelPart, from_pretrained
 from fathom.models.kernels import use_rough_attention
 from fathom.models.local import LocalModel
 from fathom.models.model_files import check_attributes, check_sizes
-from fathom.models.placement import DeviceMap, check_map, each_weight, spreading
-from fathom.models.quantisation import precision_of, quantised_options
+from fathom.models.placement import DeviceMap, check_map, check_precision, each_weight, spreading
+from fathom.models.quantisation import precision_of, quantised_options, remedy
 from fathom.models.shapes import share_by_shape, weights_on_meta
 from fathom.models.tokenizer_checks import check_ids, check_same_ids, check_tokenizer
 from fathom.progress import LOG
@@ -77,6 +77,7 @@ def load(
     parts = _parts(name, adapters, tokenizer, revision)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     config = _config(parts, name, options)
+    check_precision(dtype, screen, config, place)
     attention = attention_of(config, parts.weights.name, kind)
     hashing = ThreadPoolExecutor(1).submit(content_hash, parts.folders, config)  # while the weights are read
     encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
@@ -94,7 +95,8 @@ def load(
     except BadInput as error:
         if not quantised:
             raise
-        raise BadInput(f"{error} (its weights are quantised, {identity.dtype}: does it run as it is?)") from error
+        cause = remedy(identity.dtype) or f"its weights are quantised, {identity.dtype}"
+        raise BadInput(f"{error} ({cause})") from error
     model.made_of = tuple(parts.folders)
     model.dequantised_from = quantisation_of(parts.weights.name)
     parsed.cache_clear()
@@ -121,6 +123,7 @@ def load_shape(
     place, parts, options = device_of(device), _parts(name, adapter or (), tokenizer, revision), {}
     options["trust_remote_code"] = trust_remote_code
     config = _config(parts, name, options)
+    check_precision(dtype, None, config, place)
     attention = attention_of(config, parts.weights.name, kind)
     encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
     check_tokenizer(encoder, attention, parts.tokenizer.name)
