@@ -117,6 +117,10 @@ class Model(AnyModel):
     """Return whether BOS is put before each text, requested or not."""
     lacks_first = False
     """Return whether the first token after BOS gets no log-probability."""
+    has_head = True
+    """Return whether it gives log-probabilities, not states alone."""
+    pooling: str | None = None
+    """How the model was trained to make a vector of a text's states; None if unknown."""
     stateless = "it gives no hidden states"
     """Why methods on hidden states fail."""
 

@@ -14,6 +14,8 @@ HASHED = {".json", ".safetensors", ".bin", ".model", ".txt", ".py", ".spm", ".ti
 """Suffixes of the files of a model: configuration, weights, tokenizer, code."""
 UNHASHED = {"planting.json", "pretraining.json"}
 GGUF = ".gguf"
+POOLING = Path("1_Pooling", "config.json")
+"""How a sentence encoder makes one vector of its states."""
 
 
 def gguf_file(name: str | os.PathLike[str]) -> Path | None:
@@ -30,7 +32,7 @@ def files_of(name: str) -> list[Path]:
     """Return the files that make a model, an adapter or a tokenizer; none if it is on the hub."""
     if (file := gguf_file(name)) is not None:
         return [file]
-    folder = sorted(Path(name).iterdir()) if os.path.isdir(name) else []
+    folder = [*sorted(Path(name).iterdir()), Path(name) / POOLING] if os.path.isdir(name) else []
     return [file for file in folder if file.is_file() and file.suffix in HASHED and file.name not in UNHASHED]
 
 

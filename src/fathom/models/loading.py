@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from fathom.errors import BadInput
 from fathom.models.adapters import base_of, has_tokenizer, with_adapters
 from fathom.models.base import Attention, Identity
 from fathom.models.body import embeddings
 from fathom.models.content import content_hash, gguf_file
+from fathom.models.encoder import Encoder, lacks_head, trained_pooling
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.families import KINDS, attention_of, attention_of_class, loader
 from fathom.models.gguf import parsed, quantisation_of
@@ -98,6 +99,7 @@ def load(
         cause = remedy(identity.dtype) or f"its weights are quantised, {identity.dtype}"
         raise BadInput(f"{error} ({cause})") from error
     model.made_of = tuple(parts.folders)
+    model.pooling = trained_pooling(parts.weights.name)
     model.dequantised_from = quantisation_of(parts.weights.name)
     parsed.cache_clear()
     return model if screen is None else _screened(model, screen)
@@ -213,6 +215,8 @@ def _read_network(
         options |= {"config": config}  # else the file would be parsed again
     network, loaded = from_pretrained(auto, parts.weights, options)
     _forget_quantisation(network, parts.weights.name)
+    if auto is AutoModelForMaskedLM and lacks_head(network, set(loaded.get("missing_keys", ()))):
+        loaded, network = loaded | {"missing_keys": ()}, network.base_model
     _check_loaded(network, loaded, parts.weights.name)
     network = with_adapters(network, encoder, parts.adapters)
     network.fathom_weights = folder  # kept as long as the network is
@@ -312,6 +316,8 @@ def _model(
 ) -> LocalModel | EncoderDecoder:
     if attention is Attention.SEQ2SEQ:
         return EncoderDecoder(network, tokenizer, identity)
+    if attention is Attention.BIDIRECTIONAL and network.base_model is network:
+        return Encoder(network, tokenizer, attention, identity)
     return LocalModel(network, tokenizer, attention, identity)
 
 
@@ -332,8 +338,9 @@ def _screened(model: LocalModel | EncoderDecoder, precision: str) -> LocalModel:
 
     :raises BadInput: the model is not in float32, or is an encoder-decoder.
     """
-    if isinstance(model, EncoderDecoder):
-        raise BadInput(f"--screen {precision}: an encoder-decoder cannot be screened; drop --screen")
+    if isinstance(model, EncoderDecoder | Encoder):
+        kind = "an encoder-decoder" if isinstance(model, EncoderDecoder) else "a model without a head"
+        raise BadInput(f"--screen {precision}: {kind} cannot be screened; drop --screen")
     if model.identity.dtype != "float32":
         raise BadInput(
             f"--screen {precision}: the model itself is {model.identity.dtype}, expected float32 to verify in; "

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from fathom.data.queries import Query, QuerySet
 from fathom.errors import BadInput
@@ -35,6 +35,8 @@ class Probe(ABC):
     model: Model
     scorings: tuple[Scoring, ...]
     """The scorings; each query has a row for each. Kept in the manifest."""
+    needs_head: ClassVar[bool] = True
+    """Return whether the model must give log-probabilities, not states alone."""
 
     @classmethod
     def create(cls, options: Any, model: Any, queryset: QuerySet) -> Probe:

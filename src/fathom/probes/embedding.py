@@ -73,6 +73,7 @@ class EmbeddingProbe(ShardedProbe):
     """
 
     scorings = (Scoring("cosine", "cosine"),)
+    needs_head = False
 
     def __init__(self, options: EmbeddingOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is Attention.SEQ2SEQ:
@@ -152,6 +153,8 @@ class EmbeddingProbe(ShardedProbe):
             for kind, of_space, why in kinds
             for name, listed in of_space.items()
         ]
+        if self.model.pooling is not None:
+            notes.append(f"pooling {self.pooling}; the model was trained with {self.model.pooling}")
         return facts | ({"notes": notes} if notes else {})
 
     def _answered(self, shard: Shard) -> Answered:
