@@ -18,7 +18,8 @@ import fathom
 from fathom.errors import BadInput, MissingExtra
 from fathom.models.checks import token_log_probs
 from fathom.models.gguf import LIBRARIES
-from fathom.models.loading import load, load_shape, load_tokenizer
+from fathom.models.loading import load, load_shape
+from fathom.models.parts import load_tokenizer
 from fathom.probes.models import model_hash
 from fathom.probes.statement import StatementOptions
 from fathom.reading import Unreadable

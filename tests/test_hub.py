@@ -278,6 +278,21 @@ def test_float16_needs_a_gpu(tmp_path: Path) -> None:
     assert load(folder, dtype="bfloat16", device="cpu").identity.dtype == "bfloat16"
 
 
+def test_configuration_and_tokenizer_need_no_model_code(tmp_path: Path) -> None:
+    """Checks before a plan, and counts of tokens, start seconds earlier without the library's code of networks."""
+    script = (
+        "import sys\n"
+        "from fathom.models.parts import find_model, load_tokenizer\n"
+        f"find_model({llama(tmp_path / 'model')!r})\n"
+        f"load_tokenizer({str(tmp_path / 'model')!r})\n"
+        "assert 'transformers.modeling_utils' not in sys.modules\n"
+        "import fathom.models.loading\n"
+        "assert 'transformers.modeling_utils' in sys.modules, 'the library names it otherwise now'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_network_of_no_known_kind() -> None:
     network = build("LlamaForCausalLM", hidden_size=32, intermediate_size=32, num_hidden_layers=1,
                     num_attention_heads=4, max_position_embeddings=64, vocab_size=TINY_VOCABULARY)  # fmt: skip

@@ -9,7 +9,8 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from fathom.errors import BadInput
-from fathom.models.loading import load, load_shape, load_tokenizer
+from fathom.models.loading import load, load_shape
+from fathom.models.parts import load_tokenizer
 from fathom.models.tokenizer_checks import check_ids, check_same_ids
 from fathom.training.small import learn_tokenizer
 from tests.conftest import build

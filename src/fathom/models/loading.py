@@ -9,14 +9,14 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from fathom.errors import BadInput
-from fathom.models.adapters import base_of, has_tokenizer, with_adapters
+from fathom.models.adapters import with_adapters
 from fathom.models.base import Attention, Identity
 from fathom.models.body import embeddings
 from fathom.models.content import content_hash, gguf_file
@@ -24,14 +24,14 @@ from fathom.models.encoder import Encoder, lacks_head, trained_pooling
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.families import KINDS, attention_of, attention_of_class, loader
 from fathom.models.gguf import parsed, quantisation_of
-from fathom.models.hub import ModelPart, from_pretrained
+from fathom.models.hub import from_pretrained
 from fathom.models.kernels import use_rough_attention
 from fathom.models.local import LocalModel
-from fathom.models.model_files import check_attributes, check_sizes
+from fathom.models.parts import Parts, check_origin, config_of, parts_of
 from fathom.models.placement import DeviceMap, check_map, check_precision, each_weight, spreading
 from fathom.models.quantisation import precision_of, quantised_options, remedy
 from fathom.models.shapes import share_by_shape, weights_on_meta
-from fathom.models.tokenizer_checks import check_ids, check_same_ids, check_tokenizer
+from fathom.models.tokenizer_checks import check_ids, check_tokenizer
 from fathom.progress import LOG
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -75,15 +75,15 @@ def load(
         check_map(device_map, {"device": device, "screen": screen, "adapter": ",".join(adapters)})
     place = device_of(device)
     name = os.fspath(name)
-    parts = _parts(name, adapters, tokenizer, revision)
+    parts = parts_of(name, adapters, tokenizer, revision)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
-    config = _config(parts, name, options)
+    config = config_of(parts, name, options)
     check_precision(dtype, screen, config, place)
     attention = attention_of(config, parts.weights.name, kind)
     hashing = ThreadPoolExecutor(1).submit(content_hash, parts.folders, config)  # while the weights are read
     encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
     check_tokenizer(encoder, attention, parts.tokenizer.name)
-    _check_origin(parts, encoder)
+    check_origin(parts, encoder)
     options |= {"dtype": DTYPES.get(dtype, dtype), "use_safetensors": None if allow_pickle else True}
     quantised = quantised_options(quantize, config, parts.weights.name, place)
     network = _read_network(loader(config, attention), parts, encoder, config, options | quantised, device_map)
@@ -122,14 +122,14 @@ def load_shape(
 
     :raises BadInput: a problem with configuration, tokenizer or options.
     """
-    place, parts, options = device_of(device), _parts(name, adapter or (), tokenizer, revision), {}
+    place, parts, options = device_of(device), parts_of(name, adapter or (), tokenizer, revision), {}
     options["trust_remote_code"] = trust_remote_code
-    config = _config(parts, name, options)
+    config = config_of(parts, name, options)
     check_precision(dtype, None, config, place)
     attention = attention_of(config, parts.weights.name, kind)
     encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
     check_tokenizer(encoder, attention, parts.tokenizer.name)
-    _check_origin(parts, encoder)
+    check_origin(parts, encoder)
     precision = DTYPES.get(dtype) or getattr(config, "dtype", None) or torch.float32
     with weights_on_meta():
         network = loader(config, attention).from_config(config, dtype=precision, **options)
@@ -141,69 +141,8 @@ def load_shape(
     return model
 
 
-def find_model(
-    name: str,
-    revision: str | None = None,
-    tokenizer: str | None = None,
-    adapter: Sequence[str] | None = None,
-    trust_remote_code: bool = False,
-) -> tuple[list[str], Any]:
-    """Return the parts and the configuration of a model, for :func:`content_hash`, without loading it.
-
-    See :func:`load` for the parameters.
-
-    :raises BadInput: there is none.
-    """
-    parts = _parts(name, adapter or (), tokenizer, revision)
-    return parts.folders, _config(parts, name, {"trust_remote_code": trust_remote_code})
-
-
-class _Parts(NamedTuple):
-    """All parts of a model."""
-
-    weights: ModelPart
-    adapters: tuple[ModelPart, ...]
-    tokenizer: ModelPart
-
-    @property
-    def folders(self) -> list[str]:
-        """Distinct names or folders, the weights first."""
-        return list(dict.fromkeys(part.name for part in (self.weights, *self.adapters, self.tokenizer)))
-
-
-def _parts(name: str, adapters: Sequence[str], tokenizer: str | None, revision: str | None) -> _Parts:
-    """:param revision: of *name* only, a model or an adapter.
-    :raises BadInput: *name* is an adapter whose model is missing, or a folder, which has no revisions.
-    """
-    if revision is not None and os.path.exists(name):
-        raise BadInput(f"--revision {revision}: '{name}' is on this disk, and only models on the hub have revisions")
-    named = weights = ModelPart(name, revision)
-    on_top = [ModelPart(adapter) for adapter in adapters]
-    base = base_of(name, revision)
-    if base is not None:
-        weights, on_top = ModelPart(base), [named, *on_top]
-    vocabulary = next((part for part in reversed(on_top) if has_tokenizer(part.name)), weights)
-    if tokenizer is not None:
-        vocabulary = named if tokenizer == name else ModelPart(tokenizer)
-    return _Parts(weights, tuple(on_top), vocabulary)
-
-
-def _config(parts: _Parts, name: str, options: dict[str, Any]) -> Any:
-    """:raises BadInput: there is none; the message mentions the adapter *name* that names this model."""
-    try:
-        config = from_pretrained(AutoConfig, parts.weights, options)
-    except BadInput as error:
-        if parts.weights.name == name:
-            raise
-        hint = f"'{name}' is an adapter of that model; if you have it elsewhere: --model MODEL --adapter {name}"
-        raise BadInput(f"{error} ({hint})") from error
-    check_attributes(config, "config.json", parts.weights.name)
-    check_sizes(config, parts.weights.name)
-    return config
-
-
 def _read_network(
-    auto: Any, parts: _Parts, encoder: Any, config: Any, options: dict[str, Any], device_map: DeviceMap | None
+    auto: Any, parts: Parts, encoder: Any, config: Any, options: dict[str, Any], device_map: DeviceMap | None
 ) -> PreTrainedModel:
     """Read the weights and add the adapters, on a CPU unless *options* or *device_map* place them."""
     folder = None
@@ -361,29 +300,6 @@ def untrained(model: LocalModel, seed: int) -> LocalModel | EncoderDecoder:
         torch.manual_seed(seed)
         network = type(model.network)(deepcopy(model.network.config))
     return wrap(network.to(model.device), model.tokenizer, f"{model.identity.name} untrained {seed}")
-
-
-def _check_origin(parts: _Parts, tokenizer: PreTrainedTokenizerBase) -> None:
-    """:raises BadInput: a tokenizer from elsewhere has other ids than that of the weights, if they come with one."""
-    if parts.tokenizer.name == parts.weights.name:
-        return
-    try:
-        original = from_pretrained(AutoTokenizer, parts.weights, {"trust_remote_code": False})
-    except BadInput:
-        return
-    check_same_ids(tokenizer, original, parts.tokenizer.name, parts.weights.name)
-
-
-def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
-    """Load a tokenizer. :raises BadInput: there is none."""
-    return from_pretrained(AutoTokenizer, ModelPart(name), {"trust_remote_code": False})
-
-
-def load_causal_tokenizer(name: str) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of a served causal model. :raises BadInput: there is none, or a slow one."""
-    tokenizer = load_tokenizer(name)
-    check_tokenizer(tokenizer, Attention.CAUSAL, name)
-    return tokenizer
 
 
 def check_weights(network: PreTrainedModel, missing: Collection[str], name: str) -> None:

@@ -62,7 +62,7 @@ def _is_served(options: ProbeOptions) -> bool:
 
 
 def _find(name: str, options: ProbeOptions) -> tuple[list[str], Any]:
-    from fathom.models.loading import find_model
+    from fathom.models.parts import find_model
 
     loading = _loading(options)
     return find_model(name, **{key: loading[key] for key in ("revision", "tokenizer", "adapter", "trust_remote_code")})
