@@ -28,14 +28,20 @@ LAYER = {
 WHOLE = {"embed_tokens": "token_embd", "norm": "output_norm"}
 
 
-def write_gguf(folder: Path, file: Path) -> None:
-    """:param folder: of a LlamaForCausalLM and its tokenizer.json."""
-    from gguf import GGUFWriter
+def write_gguf(
+    folder: Path, file: Path, quantisation: str | None = None, architecture: str = "llama", *, tokenizer: bool = True
+) -> None:
+    """:param folder: of a LlamaForCausalLM and its tokenizer.json.
+    :param quantisation: of its matrices, such as "Q4_1"; None for float32.
+    """
+    from gguf import GGMLQuantizationType, GGUFWriter, LlamaFileType, quantize
     from transformers import AutoModelForCausalLM
 
     network = AutoModelForCausalLM.from_pretrained(folder).float()
     config = network.config
-    writer = GGUFWriter(str(file), "llama")
+    writer = GGUFWriter(str(file), architecture)
+    if quantisation is not None:
+        writer.add_file_type(LlamaFileType[f"MOSTLY_{quantisation}"])
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
@@ -46,12 +52,15 @@ def write_gguf(folder: Path, file: Path) -> None:
     writer.add_rope_dimension_count(config.head_dim)
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     writer.add_vocab_size(config.vocab_size)
-    _add_tokenizer(writer, folder, config)
+    if tokenizer:
+        _add_tokenizer(writer, folder, config)
     for name, weight in network.named_parameters():
         heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
         own = next((count for part, count in heads.items() if part in name), None)
         values = weight.numpy(force=True)
-        writer.add_tensor(_name(name), values if own is None else _in_pairs(values, own))
+        values = values if own is None else _in_pairs(values, own)
+        kind = None if quantisation is None or values.ndim < 2 else GGMLQuantizationType[quantisation]
+        writer.add_tensor(_name(name), values if kind is None else quantize(values, kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -198,7 +198,7 @@ def test_layers_that_are_not_used_are_told(good: Path, tmp_path: Path, caplog: p
 
 def test_a_revision_is_that_of_the_model_alone(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another model's tokenizer has no revision of that name."""
-    from fathom.models import loading
+    from fathom.models import loading, parts
     from fathom.models.hub import ModelPart
 
     asked: dict[str, str | None] = {}
@@ -210,7 +210,8 @@ def test_a_revision_is_that_of_the_model_alone(good: Path, tmp_path: Path, monke
         return from_pretrained(kind, ModelPart(str(good)), {})
 
     from_pretrained = loading.from_pretrained
-    monkeypatch.setattr(loading, "from_pretrained", record)
+    for module in (loading, parts):
+        monkeypatch.setattr(module, "from_pretrained", record)
     with pytest.raises(BadInput, match="enough"):
         load("some/model", revision="v2", tokenizer="another/model")
     assert asked == {"some/model": "v2", "another/model": None}

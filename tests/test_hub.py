@@ -17,7 +17,7 @@ import pytest
 
 from fathom.errors import BadInput
 from fathom.models.checks import token_log_probs
-from fathom.models.loading import load, wrap
+from fathom.models.loading import load, load_shape, wrap
 from tests.conftest import TINY_VOCABULARY, build, own_log_probs, tiny_tokenizer
 from tests.messages import mentioned, mentions
 
@@ -262,6 +262,35 @@ def test_precision_as_saved(tmp_path: Path) -> None:
     tiny_tokenizer().save_pretrained(tmp_path / "model")
     assert load(str(tmp_path / "model"), dtype="auto").identity.dtype == "bfloat16"
     assert load(str(tmp_path / "model")).identity.dtype == "float32"
+
+
+def test_float16_needs_a_gpu(tmp_path: Path) -> None:
+    """Products in float16 have no fast instructions on most CPUs: six to twelve times the time of float32."""
+    folder = llama(tmp_path / "model")
+    for opened in (load, load_shape):
+        with pytest.raises(BadInput, match=mentions("--dtype float16", "bfloat16")):
+            opened(folder, dtype="float16", device="cpu")
+    with pytest.raises(BadInput, match=mentions("--screen float16", "bfloat16")):
+        load(folder, screen="float16", device="cpu")
+    load(folder).network.half().save_pretrained(folder)
+    with pytest.raises(BadInput, match=mentions("--dtype auto", "bfloat16")):
+        load(folder, dtype="auto", device="cpu")
+    assert load(folder, dtype="bfloat16", device="cpu").identity.dtype == "bfloat16"
+
+
+def test_configuration_and_tokenizer_need_no_model_code(tmp_path: Path) -> None:
+    """Checks before a plan, and counts of tokens, start seconds earlier without the library's code of networks."""
+    script = (
+        "import sys\n"
+        "from fathom.models.parts import find_model, load_tokenizer\n"
+        f"find_model({llama(tmp_path / 'model')!r})\n"
+        f"load_tokenizer({str(tmp_path / 'model')!r})\n"
+        "assert 'transformers.modeling_utils' not in sys.modules\n"
+        "import fathom.models.loading\n"
+        "assert 'transformers.modeling_utils' in sys.modules, 'the library names it otherwise now'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_network_of_no_known_kind() -> None:

@@ -282,6 +282,13 @@ class InventedOptions(BuildOptions):
     seed: Random = 0
 
 
+class FetchModelOptions(BuildOptions):
+    """Options of ``fathom model fetch``."""
+
+    name: str = opt(..., "Name of a model; fathom model list shows them.", ARGUMENT)
+    out: Path | None = opt(None, "Folder to write; by default in the cache.", Group.OUTPUT)
+
+
 class FetchOptions(BuildOptions):
     """Options of ``fathom data fetch``."""
 

@@ -43,6 +43,7 @@ COMMANDS = {
     "report": ("Look at runs", "Make one HTML file of runs: charts that filter each other, and every answer."),
     "study": ("Look at runs", "Run planned comparisons, or analyse finished runs."),
     "data": ("Data", "Check, describe, sample and fetch data sets."),
+    "model": ("Data", "List and fetch small real models for a first run."),
     "build": ("Data", "Make data folders from texts, graphs and ontologies."),
     "plant": ("Train", "Train a small model on chosen facts, so that what it has read is known."),
     "kgc": ("Train", "Complete a knowledge graph: train link predictors and measure what they know."),

@@ -170,7 +170,7 @@ def token_counter_of(tokenizer: str | None) -> CountTokens | None:
     """Return a function that counts the tokens of texts, if ``--tokenizer`` names a model."""
     if tokenizer is None:
         return None
-    from fathom.models.loading import load_tokenizer
+    from fathom.models.parts import load_tokenizer
     from fathom.scoring.tokens import token_counter
 
     return token_counter(load_tokenizer(tokenizer))

@@ -23,7 +23,7 @@ class ProbeFiles(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: str = opt(..., "Name or folder of a transformers model, or its name at --server.", Group.MODEL)
+    model: str = opt(..., "Name, folder or GGUF file of a transformers model, or its name at --server.", Group.MODEL)
     data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", Group.DATA)
     out: RunFolder
     dry_run: bool = opt(

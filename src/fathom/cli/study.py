@@ -57,7 +57,7 @@ class StudyFolder(PrintOptions):
 class StudyOfModel(StudyFolder):
     """One model."""
 
-    model: str = opt(..., "Name or folder of a transformers model.", Group.MODEL)
+    model: str = opt(..., "Name, folder or GGUF file of a transformers model.", Group.MODEL)
 
 
 class StudyOfModels(StudyFolder):

@@ -26,7 +26,8 @@ from fathom.models.base import Attention, Identity
 from fathom.models.content import content_hash
 from fathom.models.families import known_attention
 from fathom.models.hub import ModelPart, from_pretrained
-from fathom.models.loading import check_weights, load_tokenizer, note_unused
+from fathom.models.loading import check_weights, note_unused
+from fathom.models.parts import load_tokenizer
 from fathom.training.loop import ADAMW, Optimizer, Stage
 
 Ids = NDArray[np.int32]

@@ -6,14 +6,18 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import find_adapter_config_file
 
 from fathom.errors import BadInput, MissingExtra
+from fathom.models.content import gguf_file
 from fathom.models.hub import ModelPart, check_folder, library_message, quiet
 from fathom.reading import Faults, read_json, shapes_in
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 CONFIGURATION = "adapter_config.json"
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
@@ -27,7 +31,7 @@ def base_of(name: str, revision: str | None) -> str | None:
 
     :raises BadInput: the adapter names no model, or a folder of another machine.
     """
-    if os.path.isfile(os.path.join(name, "config.json")):
+    if os.path.isfile(os.path.join(name, "config.json")) or gguf_file(name) is not None:
         return None
     try:
         file = find_adapter_config_file(name, revision=revision)

@@ -68,6 +68,8 @@ class AnyModel:
     tokenizer: PreTrainedTokenizerBase | None = None
     made_of: tuple[str, ...] = ()
     """Names or folders of weights, adapters and tokenizer, the weights first."""
+    dequantised_from: str | None = None
+    """Quantisation of the GGUF file that the weights come from; None for other weights."""
     parameters: int | None = None
     """Number of weights; None if unknown."""
     is_served = False
@@ -87,6 +89,8 @@ class AnyModel:
     def properties(self) -> dict[str, Any]:
         """Return facts for the manifest that are no part of the identity, and the components if there are several."""
         description = {"parameters": self.parameters, "attention_kernel": self.attention_kernel}
+        if self.dequantised_from is not None:
+            description["dequantised_from"] = self.dequantised_from
         return description | ({"made_of": list(self.made_of)} if len(self.made_of) > 1 else {})
 
     def keep_answers(self, folder: Path) -> None:
@@ -113,6 +117,10 @@ class Model(AnyModel):
     """Return whether BOS is put before each text, requested or not."""
     lacks_first = False
     """Return whether the first token after BOS gets no log-probability."""
+    has_head = True
+    """Return whether it gives log-probabilities, not states alone."""
+    pooling: str | None = None
+    """How the model was trained to make a vector of a text's states; None if unknown."""
     stateless = "it gives no hidden states"
     """Why methods on hidden states fail."""
 

@@ -13,19 +13,40 @@ from fathom.reading import opened
 HASHED = {".json", ".safetensors", ".bin", ".model", ".txt", ".py", ".spm", ".tiktoken", ".jinja"}
 """Suffixes of the files of a model: configuration, weights, tokenizer, code."""
 UNHASHED = {"planting.json", "pretraining.json"}
+GGUF = ".gguf"
+POOLING = Path("1_Pooling", "config.json")
+"""How a sentence encoder makes one vector of its states."""
+
+
+def gguf_file(name: str | os.PathLike[str]) -> Path | None:
+    """Return the GGUF file that *name* is, or the only one of a folder without other files of a model; else None."""
+    path = Path(name)
+    if path.suffix.lower() == GGUF and not os.path.isdir(name):
+        return path if os.path.exists(name) else None
+    files = sorted(path.iterdir()) if os.path.isdir(name) else []
+    found = [file for file in files if file.suffix.lower() == GGUF]
+    return found[0] if len(found) == 1 and not any(file.suffix in HASHED for file in files) else None
+
+
+def files_of(name: str) -> list[Path]:
+    """Return the files that make a model, an adapter or a tokenizer; none if it is on the hub."""
+    if (file := gguf_file(name)) is not None:
+        return [file]
+    folder = [*sorted(Path(name).iterdir()), Path(name) / POOLING] if os.path.isdir(name) else []
+    return [file for file in folder if file.is_file() and file.suffix in HASHED and file.name not in UNHASHED]
 
 
 def content_hash(names: Sequence[str], config: Any = None) -> str:
-    """Digest the hub's commit and the files of the folders among *names*: configuration, weights, tokenizer.
+    """Digest the hub's commit and the local files of *names*: configuration, weights, tokenizer.
+
+    A GGUF file may be renamed.
 
     :param config: of the weights, which has the commit; not needed for a folder.
     """
     commit = getattr(config, "_commit_hash", None)
     digest = hashlib.blake2b(str(commit).encode(), digest_size=8)
-    for folder in (Path(name) for name in names if os.path.isdir(name)):
-        for file in sorted(folder.iterdir()):
-            if file.is_file() and file.suffix in HASHED and file.name not in UNHASHED:
-                digest.update(file.name.encode())
-                with opened(file, unpack=False) as content:
-                    digest.update(hashlib.file_digest(content, "blake2b").digest())
+    for file in (file for name in names for file in files_of(name)):
+        digest.update(GGUF.encode() if file.suffix.lower() == GGUF else file.name.encode())
+        with opened(file, unpack=False) as content:
+            digest.update(hashlib.file_digest(content, "blake2b").digest())
     return digest.hexdigest()

@@ -18,7 +18,8 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from fathom.errors import BadInput
-from fathom.models.content import HASHED
+from fathom.models.content import GGUF, HASHED, gguf_file
+from fathom.models.gguf import check_gguf, isolated
 from fathom.models.model_files import LARGE, SMALL, check_object
 from fathom.reading import Faults, first_few, shapes_in
 from fathom.reading.files import Unreadable
@@ -58,7 +59,9 @@ def from_pretrained(kind: Any, part: ModelPart, options: Mapping[str, Any]) -> A
 
     :raises BadInput: one line on anything that goes wrong, with what to type instead.
     """
-    name = part.name
+    name, file = part.name, gguf_file(part.name)
+    if file is not None:
+        return _from_gguf(kind, name, file, options)
     check_folder(Path(name))
     if os.path.isdir(name) and (lacking := _lacking(kind, Path(name))) is not None:
         raise BadInput(f"cannot load '{excerpt_of(name)}': {lacking}")
@@ -75,6 +78,17 @@ def from_pretrained(kind: Any, part: ModelPart, options: Mapping[str, Any]) -> A
         raise BadInput(f"cannot load {whose}'{excerpt_of(name)}'{where}: {_reason(name, options, error)}") from error
 
 
+def _from_gguf(kind: Any, name: str, file: Path, options: Mapping[str, Any]) -> Any:
+    """See :func:`from_pretrained`. :raises MissingExtra: a library that reads such files is not installed."""
+    check_gguf(file, kind)
+    try:
+        with quiet(), isolated(file) as arguments:
+            return kind.from_pretrained(**arguments, **options)
+    except Exception as error:  # any error of a library on foreign files
+        hint = "; a server of llama.cpp may run it: --server URL" if "architecture" in str(error) else ""
+        raise BadInput(f"cannot load '{excerpt_of(name)}': {library_message(error)}{hint}") from error
+
+
 def _file_of(kind: Any, error: BaseException) -> str:
     """Return the files that a library read when it failed, in brackets; it names none."""
     if kind is AutoConfig:
@@ -88,7 +102,7 @@ def check_folder(folder: Path) -> None:
     """:raises BadInput: no folder but a file, or a file in it that is no regular one or has values of wrong types."""
     faults = Faults()
     if os.path.isfile(folder):  # Path.is_file raises for a name of thousands of letters
-        faults.add(folder, None, "a file; expected a model's folder, or its name on the hub")
+        faults.add(folder, None, "a file; expected a model's folder, a GGUF file, or a name on the hub")
     for file in sorted(folder.iterdir()) if os.path.isdir(folder) else ():
         if file.suffix in HASHED and faults.there(file) and file.name in SMALL:
             check_object(file, SMALL, faults)
@@ -117,10 +131,17 @@ def _lacking(kind: Any, folder: Path) -> str | None:
     if kind is AutoConfig and not (folder / "config.json").exists():
         inner = [path.parent.name for path in sorted(folder.glob("*/config.json"))]
         hint = f" (folders in it hold one: {first_few(inner)})" if inner else ""
+        hint = _named_gguf(folder) or hint
         return f"the folder holds no config.json; expected config.json, weights and a tokenizer{hint}"
     if kind is AutoTokenizer and not any(file for pattern in TOKENIZERS for file in folder.glob(pattern)):
         return "the folder holds no tokenizer (tokenizer.json); to take another model's: --tokenizer NAME_OR_FOLDER"
     return None
+
+
+def _named_gguf(folder: Path) -> str:
+    """Return what to type for the GGUF files in a folder; "" without any."""
+    names = sorted(file.name for file in folder.glob(f"*{GGUF}"))
+    return f"; for a GGUF file, name it: --model {folder / names[0]} (found: {first_few(names)})" if names else ""
 
 
 def _lacks_weights(folder: Path, *, allow_pickle: bool) -> str | None:
@@ -128,6 +149,7 @@ def _lacks_weights(folder: Path, *, allow_pickle: bool) -> str | None:
     if any(folder.glob("*.safetensors")) or (pickled and allow_pickle):
         return None
     hint = "; --allow-pickle reads its .bin files, if you trust who wrote them" if pickled else ""
+    hint = _named_gguf(folder) or hint
     return f"the folder holds no weights (model.safetensors{' or .bin' if allow_pickle else ''}){hint}"
 
 

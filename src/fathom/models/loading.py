@@ -9,30 +9,31 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from fathom.errors import BadInput
-from fathom.models.adapters import base_of, has_tokenizer, with_adapters
+from fathom.models.adapters import with_adapters
 from fathom.models.base import Attention, Identity
 from fathom.models.body import embeddings
-from fathom.models.content import content_hash
+from fathom.models.content import content_hash, gguf_file
+from fathom.models.encoder import Encoder, lacks_head, trained_pooling
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.families import KINDS, attention_of, attention_of_class, loader
-from fathom.models.hub import ModelPart, from_pretrained, library_message
+from fathom.models.gguf import parsed, quantisation_of
+from fathom.models.hub import from_pretrained
 from fathom.models.kernels import use_rough_attention
 from fathom.models.local import LocalModel
-from fathom.models.model_files import check_attributes, check_sizes
-from fathom.models.placement import DeviceMap, check_map, each_weight, spreading
-from fathom.models.quantisation import precision_of, quantised_options
+from fathom.models.parts import Parts, check_origin, config_of, parts_of
+from fathom.models.placement import DeviceMap, check_map, check_precision, each_weight, spreading
+from fathom.models.quantisation import precision_of, quantised_options, remedy
 from fathom.models.shapes import share_by_shape, weights_on_meta
+from fathom.models.tokenizer_checks import check_ids, check_tokenizer
 from fathom.progress import LOG
 
-_UNUSUAL = "a \u1e9e \u6f22 \U0010fffd"
-"""Characters that few vocabularies have."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -51,7 +52,7 @@ def load(
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
 ) -> LocalModel | EncoderDecoder:
-    """Load a language model of `transformers` by name or local folder.
+    """Load a language model of `transformers` by name, from a local folder or from a GGUF file.
 
     :param name: of the model, or of a PEFT adapter, which names its model itself.
     :param revision: of *name* on the hub, not of another tokenizer or adapter.
@@ -74,17 +75,19 @@ def load(
         check_map(device_map, {"device": device, "screen": screen, "adapter": ",".join(adapters)})
     place = device_of(device)
     name = os.fspath(name)
-    parts = _parts(name, adapters, tokenizer, revision)
+    parts = parts_of(name, adapters, tokenizer, revision)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
-    config = _config(parts, name, options)
+    config = config_of(parts, name, options)
+    check_precision(dtype, screen, config, place)
     attention = attention_of(config, parts.weights.name, kind)
     hashing = ThreadPoolExecutor(1).submit(content_hash, parts.folders, config)  # while the weights are read
     encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
-    _check_tokenizer(encoder, attention, parts.tokenizer.name)
+    check_tokenizer(encoder, attention, parts.tokenizer.name)
+    check_origin(parts, encoder)
     options |= {"dtype": DTYPES.get(dtype, dtype), "use_safetensors": None if allow_pickle else True}
     quantised = quantised_options(quantize, config, parts.weights.name, place)
-    network = _read_network(loader(config, attention), parts, encoder, options | quantised, device_map)
-    _check_ids(network, encoder, name)
+    network = _read_network(loader(config, attention), parts, encoder, config, options | quantised, device_map)
+    check_ids(embeddings(network), encoder, name)
     if not quantised and device_map is None:
         _move(network, place, name)
     identity = Identity(name, revision, precision_of(network), hashing.result())
@@ -93,8 +96,12 @@ def load(
     except BadInput as error:
         if not quantised:
             raise
-        raise BadInput(f"{error} (its weights are quantised, {identity.dtype}: does it run as it is?)") from error
+        cause = remedy(identity.dtype) or f"its weights are quantised, {identity.dtype}"
+        raise BadInput(f"{error} ({cause})") from error
     model.made_of = tuple(parts.folders)
+    model.pooling = trained_pooling(parts.weights.name)
+    model.dequantised_from = quantisation_of(parts.weights.name)
+    parsed.cache_clear()
     return model if screen is None else _screened(model, screen)
 
 
@@ -115,15 +122,18 @@ def load_shape(
 
     :raises BadInput: a problem with configuration, tokenizer or options.
     """
-    place, parts, options = device_of(device), _parts(name, adapter or (), tokenizer, revision), {}
+    place, parts, options = device_of(device), parts_of(name, adapter or (), tokenizer, revision), {}
     options["trust_remote_code"] = trust_remote_code
-    config = _config(parts, name, options)
+    config = config_of(parts, name, options)
+    check_precision(dtype, None, config, place)
     attention = attention_of(config, parts.weights.name, kind)
     encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
-    _check_tokenizer(encoder, attention, parts.tokenizer.name)
+    check_tokenizer(encoder, attention, parts.tokenizer.name)
+    check_origin(parts, encoder)
     precision = DTYPES.get(dtype) or getattr(config, "dtype", None) or torch.float32
     with weights_on_meta():
         network = loader(config, attention).from_config(config, dtype=precision, **options)
+    check_ids(embeddings(network), encoder, name)
     parameters = sum(weight.numel() for weight in network.parameters())
     share_by_shape(network, place)
     model = _model(network, encoder, attention, Identity(name, revision, precision_of(network), "none"))
@@ -131,69 +141,8 @@ def load_shape(
     return model
 
 
-def find_model(
-    name: str,
-    revision: str | None = None,
-    tokenizer: str | None = None,
-    adapter: Sequence[str] | None = None,
-    trust_remote_code: bool = False,
-) -> tuple[list[str], Any]:
-    """Return the parts and the configuration of a model, for :func:`content_hash`, without loading it.
-
-    See :func:`load` for the parameters.
-
-    :raises BadInput: there is none.
-    """
-    parts = _parts(name, adapter or (), tokenizer, revision)
-    return parts.folders, _config(parts, name, {"trust_remote_code": trust_remote_code})
-
-
-class _Parts(NamedTuple):
-    """All parts of a model."""
-
-    weights: ModelPart
-    adapters: tuple[ModelPart, ...]
-    tokenizer: ModelPart
-
-    @property
-    def folders(self) -> list[str]:
-        """Distinct names or folders, the weights first."""
-        return list(dict.fromkeys(part.name for part in (self.weights, *self.adapters, self.tokenizer)))
-
-
-def _parts(name: str, adapters: Sequence[str], tokenizer: str | None, revision: str | None) -> _Parts:
-    """:param revision: of *name* only, a model or an adapter.
-    :raises BadInput: *name* is an adapter whose model is missing, or a folder, which has no revisions.
-    """
-    if revision is not None and os.path.isdir(name):
-        raise BadInput(f"--revision {revision}: '{name}' is a folder, and only models on the hub have revisions")
-    named = weights = ModelPart(name, revision)
-    on_top = [ModelPart(adapter) for adapter in adapters]
-    base = base_of(name, revision)
-    if base is not None:
-        weights, on_top = ModelPart(base), [named, *on_top]
-    vocabulary = next((part for part in reversed(on_top) if has_tokenizer(part.name)), weights)
-    if tokenizer is not None:
-        vocabulary = named if tokenizer == name else ModelPart(tokenizer)
-    return _Parts(weights, tuple(on_top), vocabulary)
-
-
-def _config(parts: _Parts, name: str, options: dict[str, Any]) -> Any:
-    """:raises BadInput: there is none; the message mentions the adapter *name* that names this model."""
-    try:
-        config = from_pretrained(AutoConfig, parts.weights, options)
-    except BadInput as error:
-        if parts.weights.name == name:
-            raise
-        hint = f"'{name}' is an adapter of that model; if you have it elsewhere: --model MODEL --adapter {name}"
-        raise BadInput(f"{error} ({hint})") from error
-    check_attributes(config, "config.json", parts.weights.name)
-    check_sizes(config, parts.weights.name)
-    return config
-
-
 def _read_network(
-    auto: Any, parts: _Parts, encoder: Any, options: dict[str, Any], device_map: DeviceMap | None
+    auto: Any, parts: Parts, encoder: Any, config: Any, options: dict[str, Any], device_map: DeviceMap | None
 ) -> PreTrainedModel:
     """Read the weights and add the adapters, on a CPU unless *options* or *device_map* place them."""
     folder = None
@@ -201,11 +150,22 @@ def _read_network(
         spread, folder = spreading(device_map)
         options = options | spread
     options = options | {"output_loading_info": True, "ignore_mismatched_sizes": True}  # _check_loaded refuses these
+    if gguf_file(parts.weights.name) is not None:
+        options |= {"config": config}  # else the file would be parsed again
     network, loaded = from_pretrained(auto, parts.weights, options)
+    _forget_quantisation(network, parts.weights.name)
+    if auto is AutoModelForMaskedLM and lacks_head(network, set(loaded.get("missing_keys", ()))):
+        loaded, network = loaded | {"missing_keys": ()}, network.base_model
     _check_loaded(network, loaded, parts.weights.name)
     network = with_adapters(network, encoder, parts.adapters)
     network.fathom_weights = folder  # kept as long as the network is
     return network
+
+
+def _forget_quantisation(network: PreTrainedModel, name: str) -> None:
+    """Let the dequantised weights of a GGUF file count as plain ones, which can be copied and moved."""
+    if gguf_file(name) is not None and getattr(network, "hf_quantizer", None) is not None:
+        network.hf_quantizer.remove_quantization_config(network)
 
 
 def wrap(
@@ -237,7 +197,7 @@ def wrap(
             f"a {type(twin).__name__} has no language-model head that Fathom knows: wrap a …ForCausalLM, …LMHeadModel, "
             "…ForMaskedLM or …ForConditionalGeneration, or state its kind: kind='causal', 'masked' or 'seq2seq'"
         )
-    _check_tokenizer(tokenizer, attention, name)
+    check_tokenizer(tokenizer, attention, name)
     check_weights(twin, (), name)
     digest = hashlib.blake2b(digest_size=8)
     digest.update(tokenizer.backend_tokenizer.to_str().encode() + twin.config.to_json_string().encode())
@@ -295,6 +255,8 @@ def _model(
 ) -> LocalModel | EncoderDecoder:
     if attention is Attention.SEQ2SEQ:
         return EncoderDecoder(network, tokenizer, identity)
+    if attention is Attention.BIDIRECTIONAL and network.base_model is network:
+        return Encoder(network, tokenizer, attention, identity)
     return LocalModel(network, tokenizer, attention, identity)
 
 
@@ -315,8 +277,9 @@ def _screened(model: LocalModel | EncoderDecoder, precision: str) -> LocalModel:
 
     :raises BadInput: the model is not in float32, or is an encoder-decoder.
     """
-    if isinstance(model, EncoderDecoder):
-        raise BadInput(f"--screen {precision}: an encoder-decoder cannot be screened; drop --screen")
+    if isinstance(model, EncoderDecoder | Encoder):
+        kind = "an encoder-decoder" if isinstance(model, EncoderDecoder) else "a model without a head"
+        raise BadInput(f"--screen {precision}: {kind} cannot be screened; drop --screen")
     if model.identity.dtype != "float32":
         raise BadInput(
             f"--screen {precision}: the model itself is {model.identity.dtype}, expected float32 to verify in; "
@@ -337,59 +300,6 @@ def untrained(model: LocalModel, seed: int) -> LocalModel | EncoderDecoder:
         torch.manual_seed(seed)
         network = type(model.network)(deepcopy(model.network.config))
     return wrap(network.to(model.device), model.tokenizer, f"{model.identity.name} untrained {seed}")
-
-
-def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
-    """Load a tokenizer. :raises BadInput: there is none."""
-    return from_pretrained(AutoTokenizer, ModelPart(name), {"trust_remote_code": False})
-
-
-def load_causal_tokenizer(name: str) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of a served causal model. :raises BadInput: there is none, or a slow one."""
-    tokenizer = load_tokenizer(name)
-    _check_tokenizer(tokenizer, Attention.CAUSAL, name)
-    return tokenizer
-
-
-def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, attention: Attention, name: str) -> None:
-    """:raises BadInput: a slow one (offsets and words are needed), one that fails, or no mask token where needed."""
-    check_attributes(tokenizer, "tokenizer_config.json", name)
-    if not tokenizer.is_fast:
-        raise BadInput(f"the tokenizer of '{name}' has no fast version (tokenizer.json), which Fathom needs")
-    if attention is Attention.BIDIRECTIONAL and tokenizer.mask_token_id is None:
-        raise BadInput(
-            f"the tokenizer of '{name}' has no mask token, which a masked model needs: "
-            "set mask_token in its tokenizer_config.json"
-        )
-    try:
-        tokenizer([_UNUSUAL], add_special_tokens=False, verbose=False)
-        tokenizer.convert_tokens_to_ids(_UNUSUAL)
-    except Exception as error:  # any error of the library
-        raise BadInput(
-            f"the tokenizer of '{name}' fails on unknown words: {library_message(error)}; its tokenizer.json needs an "
-            "unknown token (unk_token) that is in its vocabulary"
-        ) from error
-
-
-def _check_ids(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
-    """:raises BadInput: the tokenizer gives ids without an embedding. Added tokens that are never used, such as one for
-    padding, may exceed the embeddings."""
-    rows = embeddings(network)
-    used = [getattr(tokenizer, f"{kind}_token_id", None) for kind in ("bos", "mask", "cls", "sep")]
-    largest = max(_largest_id(tokenizer), *(id_ for id_ in used if id_ is not None), 0)
-    if largest >= rows:
-        raise BadInput(
-            f"the tokenizer of '{name}' has tokens up to number {largest:,}, its model {rows:,} embeddings: they are "
-            "not of one model"
-        )
-
-
-def _largest_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the largest id of the vocabulary. If it has no gaps, counting is five times as fast as listing it."""
-    size, backend = int(tokenizer.vocab_size), tokenizer.backend_tokenizer
-    if None not in map(backend.id_to_token, range(size)):
-        return size - 1
-    return int(max(backend.get_vocab(with_added_tokens=False).values(), default=0))
 
 
 def check_weights(network: PreTrainedModel, missing: Collection[str], name: str) -> None:

@@ -74,8 +74,11 @@ class LocalModel(NetworkModel):
         if self.placement is None:
             use_fast_kernels(network)
         self.max_tokens = _max_tokens(network)
-        self._body, self.takes_vectors = find_body(network, attention)
+        self._body, self.takes_vectors = self._find_body()
         self._accepts = set(inspect.signature(self._body.forward).parameters)
+
+    def _find_body(self) -> tuple[nn.Module, bool]:
+        return find_body(self.network, self.attention)
 
     @property
     def attention_kernel(self) -> str | None:

@@ -58,6 +58,14 @@ class GenerationFile(Object):
     decoder_start_token_id: int | None = None
 
 
+class PoolingFile(Object):
+    """``1_Pooling/config.json`` of a sentence encoder."""
+
+    pooling_mode_cls_token: bool = False
+    pooling_mode_mean_tokens: bool = False
+    pooling_mode_lasttoken: bool = False
+
+
 class AnyFile(Object):
     """A file of which only the libraries know what it contains."""
 

@@ -107,7 +107,7 @@ class ServerOptions(BaseModel):
         :raises BadInput: as :meth:`connect`; a server that does not score texts, or has another tokenizer.
         """
         from fathom.models.likelihoods import LikelihoodServer
-        from fathom.models.loading import load_causal_tokenizer
+        from fathom.models.parts import load_causal_tokenizer
 
         return LikelihoodServer(*self._address(model), load_causal_tokenizer(tokenizer), **self._client())
 

@@ -11,6 +11,10 @@ from transformers import BitsAndBytesConfig, PreTrainedModel
 from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
 
 from fathom.errors import BadInput, MissingExtra
+from fathom.models.content import gguf_file
+
+EIGHT_BITS = "bitsandbytes 8bit"
+"""How :func:`precision_of` describes a method that separates outliers by the whole batch."""
 
 
 def quantised_options(quantize: str | None, config: Any, name: str, device: torch.device) -> dict[str, Any]:
@@ -32,7 +36,7 @@ def _quantisation(quantize: str, config: Any, name: str) -> BitsAndBytesConfig:
     """:raises BadInput: the weights are quantised already.
     :raises MissingExtra: a library is not installed.
     """
-    if getattr(config, "quantization_config", None) is not None:
+    if getattr(config, "quantization_config", None) is not None or gguf_file(name) is not None:
         raise BadInput(f"'{name}' holds quantised weights: drop --quantize {quantize}")
     for library in ("accelerate", "bitsandbytes"):
         if find_spec(library) is None:
@@ -55,6 +59,19 @@ def _is_quantised(config: Any, name: str) -> bool:
     if stated is not None and find_spec("accelerate") is None:
         raise MissingExtra("accelerate", "quantize")
     return stated is not None
+
+
+def remedy(dtype: str) -> str | None:
+    """Return why scores depend on the batch, and what to use; None if they do not.
+
+    :param dtype: of :func:`precision_of`.
+    """
+    if EIGHT_BITS not in dtype:
+        return None
+    return (
+        "--quantize 8bit rounds all tokens of a batch together, so that a score depends on the other texts: use "
+        "--quantize 4bit, --dtype bfloat16, or an 8-bit GGUF file at llama.cpp's server (--server URL)"
+    )
 
 
 def precision_of(network: PreTrainedModel) -> str:

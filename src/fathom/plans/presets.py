@@ -25,7 +25,7 @@ from fathom.data.published import catalogue
 from fathom.errors import BadInput, refuse
 from fathom.formats import locate
 from fathom.models.families import attention_of
-from fathom.models.loading import find_model
+from fathom.models.parts import find_model
 from fathom.options import Given, read_yaml, separated
 from fathom.plans.content import absolute, in_full
 from fathom.plans.record import WRITTEN_PLAN

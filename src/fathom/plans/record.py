@@ -127,10 +127,10 @@ def _replaced(step: ProbeStep, record: Json, opened: Opened, hashes: dict[str, s
 
 
 def stamps_of(model: str) -> list[list[object]]:
-    """Return name, size and time of the files in a model's folder; of a model on the hub, nothing."""
-    if not os.path.isdir(model):
+    """Return name, size and time of the files of a model on this disk; of a model on the hub, nothing."""
+    if not os.path.exists(model):
         return []
-    files = sorted(file for file in Path(model).iterdir() if file.is_file())
+    files = sorted(file for file in Path(model).iterdir() if file.is_file()) if os.path.isdir(model) else [Path(model)]
     return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]
 
 

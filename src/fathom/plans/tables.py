@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from fathom.data.graph.queries import graph_of
 from fathom.errors import BadInput
-from fathom.models.loading import load_tokenizer
+from fathom.models.parts import load_tokenizer
 from fathom.plans.content import PlanContent, PlanFaults, TablePart, closest, path_from
 from fathom.plans.steps import Opened, PlannedStep, StepState
 from fathom.plans.studies import StudyResult, matching

@@ -12,7 +12,7 @@ from typing import Any
 from fathom.errors import BadInput, FathomError
 from fathom.formats import locate
 from fathom.models.adapters import CONFIGURATION
-from fathom.models.loading import find_model
+from fathom.models.parts import find_model
 from fathom.options import Given, read_yaml
 from fathom.plans.content import absolute
 from fathom.plans.record import WRITTEN_PLAN, write_plan_file

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from fathom.data.queries import Query, QuerySet
 from fathom.errors import BadInput
@@ -42,6 +42,8 @@ class Probe(ABC):
     model: Model
     scorings: tuple[Scoring, ...]
     """The scorings; each query has a row for each. Kept in the manifest."""
+    needs_head: ClassVar[bool] = True
+    """Return whether the model must give log-probabilities, not states alone."""
 
     @classmethod
     def create(cls, options: Any, model: Any, queryset: QuerySet) -> Probe:

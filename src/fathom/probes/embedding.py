@@ -73,6 +73,7 @@ class EmbeddingProbe(ShardedProbe):
     """
 
     scorings = (Scoring("cosine", "cosine"),)
+    needs_head = False
 
     def __init__(self, options: EmbeddingOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is Attention.SEQ2SEQ:
@@ -149,11 +150,15 @@ class EmbeddingProbe(ShardedProbe):
 
     def _notes(self) -> list[str]:
         kinds = (("not encoded", self._without, "no vector"), ("shortened", self._shortened, "descriptions cut to fit"))
-        return super()._notes() + [
+        notes = super()._notes()
+        notes += [
             f"{kind} {name}: {len(listed)} of {len(self.queryset.candidates[name])} candidates: {why}"
             for kind, of_space, why in kinds
             for name, listed in of_space.items()
         ]
+        if self.model.pooling is not None:
+            notes.append(f"pooling {self.pooling}; the model was trained with {self.model.pooling}")
+        return notes
 
     def _answered(self, shard: Shard) -> Answered:
         queries, candidates = shard.queries, self.queryset.candidates[shard.space]

@@ -53,8 +53,8 @@ def check_model(name: str, options: ProbeOptions) -> None:
 
 
 def model_hash(name: str, options: ProbeOptions) -> str | None:
-    """Return the content hash of a model in a folder, as in a run's identity; None of one on the hub or a server."""
-    return None if _is_served(options) or not os.path.isdir(name) else content_hash(*_find(name, options))
+    """Return the content hash of a model on this disk, as in a run's identity; None of one on the hub or a server."""
+    return None if _is_served(options) or not os.path.exists(name) else content_hash(*_find(name, options))
 
 
 def _is_served(options: ProbeOptions) -> bool:
@@ -62,7 +62,7 @@ def _is_served(options: ProbeOptions) -> bool:
 
 
 def _find(name: str, options: ProbeOptions) -> tuple[list[str], Any]:
-    from fathom.models.loading import find_model
+    from fathom.models.parts import find_model
 
     loading = _loading(options)
     return find_model(name, **{key: loading[key] for key in ("revision", "tokenizer", "adapter", "trust_remote_code")})

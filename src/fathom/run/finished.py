@@ -7,7 +7,7 @@ from typing import Any
 
 from fathom._version import VERSION
 from fathom.data.queries import QuerySet
-from fathom.models.content import content_hash
+from fathom.models.content import content_hash, gguf_file
 from fathom.options import marked
 from fathom.probes.options import ProbeOptions
 from fathom.probes.shared_options import HERE, EvaluationOptions
@@ -29,7 +29,7 @@ def find_finished(probe: str, model: Any, data: QuerySet, options: ProbeOptions,
     if (
         out is None
         or not isinstance(model, str | os.PathLike)
-        or not os.path.isfile(os.path.join(model, "config.json"))
+        or not (os.path.isfile(os.path.join(model, "config.json")) or gguf_file(model) is not None)
     ):
         return None
     folder = RunFolder(out)

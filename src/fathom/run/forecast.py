@@ -31,9 +31,9 @@ from fathom.models.cache import KeyValues, States
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.generation import generate_greedily
 from fathom.models.likelihoods import LikelihoodServer
-from fathom.models.loading import load_causal_tokenizer
 from fathom.models.local import LocalModel
 from fathom.models.options import ServerOptions
+from fathom.models.parts import load_causal_tokenizer
 from fathom.models.server import ChatServer
 from fathom.probes import Entry
 from fathom.probes.models import loading_key, open_shape

@@ -16,6 +16,7 @@ from fathom.data.graph.seen import frequency_ranks
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.filters import NarrowedData, SelectedData, select
 from fathom.data.selection.options import Selection
+from fathom.errors import BadInput
 from fathom.models.base import Model
 from fathom.probes import Entry
 from fathom.probes.base import Probe
@@ -58,6 +59,8 @@ def set_up(
     :raises BadInput: the probe does not support this model or data.
     """
     kind = entry.load()
+    if kind.needs_head and not getattr(model, "has_head", True):
+        raise BadInput(f"'{model.identity.name}': {model.stateless}")
     source = data.source if isinstance(data, NarrowedData) else data
     options = kind.complete_options(options, source)
     selection, excluded = selected(entry, model, data, options)
@@ -137,10 +140,11 @@ def _pool_digest(data: QuerySet) -> str:
 
 
 def _recipe(probe: Probe) -> Mapping[str, str]:
-    components = probe.model.made_of
+    components, quantisation = probe.model.made_of, probe.model.dequantised_from
+    about = [f"dequantised from {quantisation}"] if quantisation is not None else []
     if components and components[0] != probe.model.identity.name:  # an adapter's base model
-        return {**probe.recipe(), "weights": components[0]}
-    return probe.recipe()
+        about.insert(0, components[0])
+    return {**probe.recipe(), **({"weights": ", ".join(about)} if about else {})}
 
 
 def declarations(entry: Entry, scorings: Iterable[Scoring], recipe: Mapping[str, str]) -> dict[str, Any]:

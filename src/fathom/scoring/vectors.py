@@ -45,13 +45,18 @@ class Pooling(StrEnum):
 
 
 def resolve_pooling(model: Model, option: str) -> Pooling:
-    """Return the pooling; ``auto`` is ``last`` for causal models and ``mean`` for encoders.
+    """Return the pooling; ``auto``: as the model was trained, else ``last`` for causal models, ``mean`` for encoders.
 
-    :raises BadInput: ``cls`` for a causal model, whose first token sees nothing of the text.
+    :raises BadInput: ``cls`` for a causal model, whose first token sees nothing of the text; or a pooling that is none.
     """
     causal = model.attention is Attention.CAUSAL
     if option == "auto":
-        return Pooling.LAST if causal else Pooling.MEAN
+        option = model.pooling or (Pooling.LAST if causal else Pooling.MEAN)
+    if option not in list(Pooling):
+        raise BadInput(
+            f"'{model.identity.name}' was trained with the pooling {option}, which Fathom lacks: type --pooling "
+            f"{', '.join(Pooling)}"
+        )
     if option == Pooling.CLS and causal:
         raise BadInput("--pooling cls: the first token of a causal model sees nothing of the text; use last or mean")
     return Pooling(option)

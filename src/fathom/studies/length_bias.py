@@ -120,7 +120,7 @@ def _tokens(outcome: RunFacts, facts: Sequence[str], count: TokenCounter | None)
 
 def _counter(tokenizer: str) -> TokenCounter:
     """Return a function that counts the tokens of each text after a space, as names occur in statements."""
-    from fathom.models.loading import load_tokenizer
+    from fathom.models.parts import load_tokenizer
     from fathom.scoring.tokens import token_counter
 
     count = token_counter(load_tokenizer(tokenizer))
