@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from fathom.data.published import catalogue, fetchable, fetched
@@ -94,7 +95,9 @@ def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
     faults = Faults()
     layout = format_of(path)
     if layout is not None:
-        return layout.read(path, faults), faults
+        queryset = layout.read(path, faults)
+        faults.note_respelt()
+        return None if queryset is None else replace(queryset, notes=tuple(faults.notes)), faults
     *others, last = (entry.expects for entry in FORMATS.entries())
     expected = f"expected {', '.join(others)}{', or ' if others else ''}{last}"
     faults.add(path, None, f"no format fits{_closest(path)}: {expected}")

@@ -22,6 +22,7 @@ from fathom.formats.base import (
 from fathom.formats.rows import Columns, Row
 from fathom.prompts.questions import as_template
 from fathom.reading import Faults, Json, Unreadable, first_few, parquet_file, read_json_lines, shown, stands
+from fathom.reading.spelling import Spelling
 from fathom.store.files import write_json_lines
 
 ALTERED = ("negated", "misprimed", "paraphrased", "truncated")
@@ -160,15 +161,17 @@ def _fitting(
 
 
 def _parquet_rows(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:
+    faults.read.add(file)
     try:
         table = parquet_file(file, what_to_do="expected a Parquet file of facts")
     except Unreadable as error:
         faults.keep(error)
         return
+    spelling = Spelling(file, faults.respelt)
     for number, row in enumerate(table.to_pylist(), start=1):
         present = {name: value for name, value in row.items() if value is not None}
         if isinstance(present.get("relation"), str):
-            yield number, present
+            yield number, spelling.of(number, present)
         else:
             faults.add(file, number, "'relation' must be text")
 

@@ -27,6 +27,7 @@ from fathom.formats.base import Format
 from fathom.formats.kg import split_of
 from fathom.formats.rdf_syntax import name_of, one_line, quads
 from fathom.reading import Faults
+from fathom.reading.spelling import tidy
 
 _ENDINGS = (".nt", ".ttl", ".nt.gz", ".ttl.gz")
 _RDFS, _SKOS = "http://www.w3.org/2000/01/rdf-schema#", "http://www.w3.org/2004/02/skos/core#"
@@ -87,10 +88,10 @@ class _Terms:
         tongue = 1 if language is None else 2 * (language.split("-")[0].lower() != "en")
         if predicate in _TEXTS:
             texts = self.names if predicate in _NAME else self.descriptions
-            candidate = ((tongue, _TEXTS.index(predicate)), one_line(value))
+            candidate = ((tongue, _TEXTS.index(predicate)), tidy(one_line(value)))
             texts[subject] = min(texts.get(subject, candidate), candidate, key=itemgetter(0))
         elif predicate == _ALIAS and tongue < 2:
-            self.aliases.setdefault(subject, []).append(one_line(value))
+            self.aliases.setdefault(subject, []).append(tidy(one_line(value)))
         elif predicate != _ALIAS:
             self.literals += 1
 

@@ -24,6 +24,7 @@ from fathom.reading import (
     read_text,
     shown,
 )
+from fathom.reading.spelling import Spelling
 
 _OPENING = 1 << 16
 """Bytes; longer than the first item of any of these data sets."""
@@ -139,6 +140,8 @@ def _samples(file: Path, columns: Columns, faults: Faults) -> Iterator[tuple[int
 
 def _cells(file: Path, columns: Columns, faults: Faults) -> Iterator[tuple[int, Json]]:
     """Read lines below a header, separated by tabs and quoted as CSV; numbers and lists are JSON."""
+    faults.read.add(file)
+    spelling = Spelling(file, faults.respelt)
     try:
         reader = csv.DictReader(io.StringIO(read_text(file), newline=""), delimiter="\t")
         missing = [name for name in columns if name not in (reader.fieldnames or ())]
@@ -150,7 +153,8 @@ def _cells(file: Path, columns: Columns, faults: Faults) -> Iterator[tuple[int, 
                 found = shown(list(row.values()))
                 faults.add(file, reader.line_num, f"expected as many columns as the header has, found {found}")
             else:
-                yield reader.line_num, {name: _cell(text, columns.get(name, "text")) for name, text in row.items()}
+                cells = {name: _cell(text, columns.get(name, "text")) for name, text in row.items()}
+                yield reader.line_num, spelling.of(reader.line_num, cells)
     except csv.Error as error:
         faults.add(file, None, f"not a table: {error}")
     except Unreadable as error:

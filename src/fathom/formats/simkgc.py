@@ -134,7 +134,7 @@ def _read_graph(
 
 def _lines(file: Path, faults: Faults) -> Lines:
     part = Columns(file, ("line",), faults, delimiter=_WHOLE_LINE)
-    fields = pc.split_pattern(part["line"], "\t")
+    fields = pc.split_pattern_regex(part["line"], r"\pZ*\t\pZ*")
     short = np.flatnonzero(pc.less(pc.list_value_length(fields), 2).to_numpy())
     part.complain(
         short, lambda row: f"expected an id and a text, separated by a tab, found {part['line'][row].as_py()[:60]!r}"

@@ -46,6 +46,7 @@ def cached(sources: Sequence[Path], faults: Faults, read: Callable[[], Knowledge
         faults.notes += notes
         return graph
     fresh = read()
+    faults.note_respelt()
     if fresh is not None and len(fresh) >= BIG and not faults.found:
         with suppress(OSError, RunFailed):  # a full disk or a read-only home is no reason to stop
             _save(folder, sources, fresh, faults.notes)
