@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fathom.data.published import catalogue, fetchable, fetched
 from fathom.data.queries import QuerySet
+from fathom.data.selection.options import Order
 from fathom.errors import BadInput, alike
 from fathom.formats import (
     bear,
@@ -86,16 +87,20 @@ def format_of(path: Path) -> Format | None:
     return next((entry for entry in FORMATS.entries() if entry.fits(path)), None)
 
 
-def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
+def examine(data: str | Path, columns: Order | None = None) -> tuple[QuerySet | None, Faults]:
     """Read a folder and return its faults instead of raising them; None if it cannot be read.
 
+    :param columns: order of the columns in files of triples.
     :raises BadInput: there is no such folder.
     """
     path = locate(data)
     faults = Faults()
     layout = format_of(path)
     if layout is not None:
-        queryset = layout.read(path, faults)
+        if columns is not None and layout is not kg.FORMAT:
+            message = f"--columns {columns} is of plain triples: leave it out of data in the layout {layout.name}"
+            faults.add(path, None, message)
+        queryset = kg.read_graph(path, faults, columns) if layout is kg.FORMAT else layout.read(path, faults)
         faults.note_respelt()
         return None if queryset is None else replace(queryset, notes=tuple(faults.notes)), faults
     *others, last = (entry.expects for entry in FORMATS.entries())
@@ -122,12 +127,13 @@ def _closest(path: Path) -> str:
     return lacking
 
 
-def read(data: str | Path) -> QuerySet:
+def read(data: str | Path, columns: Order | None = None) -> QuerySet:
     """Read a folder of any known format.
 
+    :param columns: order of the columns in files of triples: "hrt" (head, relation, tail) or "htr".
     :raises BadInput: with every fault found, each with file and line.
     """
-    queryset, faults = examine(data)
+    queryset, faults = examine(data, columns)
     faults.stop_if_any()
     assert queryset is not None
     return queryset

@@ -22,8 +22,8 @@ from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, entity_table, named_by_id
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Format
-from fathom.formats.kg import distinct_ids, graph_of_rows, index_triples, with_unnamed
-from fathom.formats.kg_triples import check_triples
+from fathom.formats.kg import graph_of_rows, index_triples, with_unnamed
+from fathom.formats.kg_triples import check_triples, distinct_ids
 from fathom.formats.rows import keys_of
 from fathom.formats.tables import data_files
 from fathom.reading import Faults, resolve_packed, stands
