@@ -24,7 +24,7 @@ from fathom.formats import (
     rdf,
     simkgc,
 )
-from fathom.formats.base import Format
+from fathom.formats.base import Format, note_unread, read_about
 from fathom.formats.tables import Record, Table
 from fathom.reading import Faults, check_file, stands
 from fathom.reading.files import check_encoding
@@ -101,8 +101,12 @@ def examine(data: str | Path, columns: Order | None = None) -> tuple[QuerySet | 
             message = f"--columns {columns} is of plain triples: leave it out of data in the layout {layout.name}"
             faults.add(path, None, message)
         queryset = kg.read_graph(path, faults, columns) if layout is kg.FORMAT else layout.read(path, faults)
+        about = read_about(path if path.is_dir() else path.parent, faults)
         faults.note_respelt()
-        return None if queryset is None else replace(queryset, notes=tuple(faults.notes)), faults
+        note_unread(path, faults)
+        if queryset is None or faults.found:
+            return None, faults
+        return replace(queryset, **about, notes=tuple(faults.notes)), faults
     *others, last = (entry.expects for entry in FORMATS.entries())
     expected = f"expected {', '.join(others)}{', or ' if others else ''}{last}"
     faults.add(path, None, f"no format fits{_closest(path)}: {expected}")

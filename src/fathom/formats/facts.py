@@ -43,7 +43,10 @@ def read_entries(file: Path, faults: Faults, source: str = "") -> dict[str, Rela
     for line, row in read_json_lines(file, {"relation": str}, faults):
         if source and row.get("source", source) != source:
             continue
-        texts = texts_of(row.get("templates", [row["template"]] if "template" in row else []))
+        several = row.get("templates", [])
+        texts = texts_of(
+            [*several, *(row[key] for key in ("template",) if key in row)] if isinstance(several, list) else 0
+        )
         if not texts:
             faults.add(file, line, f"expected 'template': \"… {SUBJECT} … [Y] …\" or 'templates': a list of such texts")
         templates = check_templates(file, line, texts or (), faults)

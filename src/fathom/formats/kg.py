@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -29,7 +28,7 @@ from fathom.data.columns import (
     take_rows,
 )
 from fathom.data.graph.cache import cached
-from fathom.data.graph.queries import graph_queryset
+from fathom.data.graph.queries import GraphQuerySet, graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, characters, consecutive, entity_table, named_by_id
 from fathom.data.queries import QuerySet, are_codes
 from fathom.data.selection.options import Order
@@ -88,19 +87,27 @@ def read_graph(path: Path, faults: Faults, order: Order | None = None) -> QueryS
     if files.entities is None:
         for file in (files.wikidata, files.long):
             if file is not None:
+                faults.read.add(file)
                 faults.note(file, None, f"not used: {_ENTITIES[0]}.txt, which names the entities, is missing")
     graph = cached(files.all(), faults, lambda: _read_files(files, order, faults), order or "")
-    templates = _templates(path if path.is_dir() else path.parent, graph, faults)
-    if graph is None or faults.found:
+    queryset = graph_data(path, graph, faults)
+    if queryset is None or graph is None:
         return None
     first = graph.entities.slice(0, 1000)
     if are_codes(*(first.column(name).to_pylist() for name in ("id", "name"))):
         faults.note(path, None, f"most entities are named by ids: write lines of id<TAB>name into {_ENTITIES[0]}.txt")
     wrong = read_wrong_tails(files.triples, graph, faults, order)
-    queryset = graph_queryset(graph, name=path.name, templates=templates, wrong=wrong)
+    if wrong:
+        queryset = graph_queryset(graph, name=path.name, templates=queryset.templates, wrong=wrong)
     if graph.splits and queryset.split != "test":
         faults.note(path, None, f"there is no test split: {queryset.split or 'all triples, of train as well,'} asked")
-    return replace(queryset, notes=tuple(faults.notes))
+    return queryset
+
+
+def graph_data(path: Path, graph: KnowledgeGraph | None, faults: Faults) -> GraphQuerySet | None:
+    """Make the queries of a graph, with the templates that are next to its files; None after a fault."""
+    templates = _templates(path if path.is_dir() else path.parent, graph, faults)
+    return None if graph is None or faults.found else graph_queryset(graph, name=path.name, templates=templates)
 
 
 def _read_files(files: GraphFiles, order: Order | None, faults: Faults) -> KnowledgeGraph | None:
@@ -132,6 +139,7 @@ def _refuse_doubles(folder: Path, faults: Faults) -> None:
                 faults.keep(error)
         lists = list(filter(lists_ids, files))
         files = [path for path in files if path not in lists]
+        faults.read.update(lists)
         for path in lists:
             faults.note(path, None, f"not used: it lists ids{f', {files[0].name} names them' if files else ''}")
         if len(files) > 1:

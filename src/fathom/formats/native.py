@@ -15,13 +15,13 @@ from fathom.formats.base import (
     Format,
     check_answer_space,
     check_templates,
-    read_about,
     texts_of,
     unscored_unless,
 )
 from fathom.formats.rows import Columns, Row
 from fathom.prompts.questions import as_template
 from fathom.reading import Faults, Json, Unreadable, first_few, parquet_file, read_json_lines, shown, stands
+from fathom.reading.binary import INDEX, index_columns
 from fathom.reading.spelling import Spelling
 from fathom.store.files import write_json_lines
 
@@ -64,8 +64,9 @@ def write_native(folder: Path, facts: Iterable[Json], relations: Iterable[Json])
 
 
 def _read(path: Path, faults: Faults) -> QuerySet | None:
-    file = next(file for file in _facts_files(path) if stands(file))
-    about = read_about(path, faults)
+    file, *others = (file for file in _facts_files(path) if stands(file))
+    for double in others:
+        faults.add(double, None, f"is next to {file.name}, which is read: remove one of the two")
     entries = _relation_entries(path / RELATIONS, faults)
     facts: dict[str, list[_Fact]] = {id_: [] for id_ in entries}
     rows = read_json_lines(file, {"relation": str}, faults) if file.suffix == ".jsonl" else _parquet_rows(file, faults)
@@ -83,11 +84,9 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
         _add_relation(draft, line, entry, facts[id_])
     _check_ids(file, draft.queries, faults)
     return draft.queryset(
-        about.get("name", path.name),
+        path.name,
         lambda: _graph(draft),
         nothing="no facts: nothing to ask",
-        version=str(about.get("version", "")),
-        licence=about.get("licence", "not stated"),
         subsets=_subsets(draft.queries),
     )
 
@@ -168,6 +167,10 @@ def _parquet_rows(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:
         faults.keep(error)
         return
     spelling = Spelling(file, faults.respelt)
+    index = [name for name in index_columns(table) if name not in _FACT]
+    if named := [name for name in index if not name.startswith(INDEX)]:
+        faults.note(file, None, f"not read: the table's index {', '.join(named)}")
+    table = table.drop_columns(index)
     for number, row in enumerate(table.to_pylist(), start=1):
         present = {name: value for name, value in row.items() if value is not None}
         if isinstance(present.get("relation"), str):
@@ -178,6 +181,8 @@ def _parquet_rows(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:
 
 def _answers(file: Path, line: int, row: Json, faults: Faults) -> list[str]:
     answers = row.get("answers", [row["answer"]] if "answer" in row else [])
+    if {"answer", "answers"} <= row.keys():
+        faults.add(file, line, "'answer' and 'answers': give one of them, with all correct answers in 'answers'")
     if not isinstance(answers, list) or not answers or not all(isinstance(a, str) and a.strip() for a in answers):
         faults.add(file, line, "expected 'answer': \"text\" or 'answers': [\"text\", …], none empty")
         return []

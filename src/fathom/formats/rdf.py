@@ -20,11 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from fathom.data.graph.cache import cached
-from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, consecutive, entity_table
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Format
-from fathom.formats.kg import split_of
+from fathom.formats.kg import graph_data, split_of
 from fathom.formats.rdf_syntax import name_of, one_line, quads
 from fathom.reading import Faults
 from fathom.reading.spelling import tidy
@@ -43,7 +42,7 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
     """:raises MissingExtra: pyoxigraph is not installed."""
     files = _files(path)
     graph = cached(files, faults, lambda: _read_graph(files, faults))
-    return None if graph is None else graph_queryset(graph, name=path.name, notes=tuple(faults.notes))
+    return graph_data(path, graph, faults)
 
 
 def _files(path: Path) -> list[Path]:

@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 
 from fathom.data.columns import Columns
 from fathom.data.graph.cache import cached
-from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, entity_table, named_by_id
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Format
-from fathom.formats.kg import graph_of_rows, index_triples, with_unnamed
+from fathom.formats.kg import graph_data, graph_of_rows, index_triples, with_unnamed
 from fathom.formats.kg_triples import check_triples, distinct_ids
 from fathom.formats.rows import keys_of
 from fathom.formats.tables import data_files
@@ -63,9 +62,7 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
     if faults.found:
         return None
     graph = cached([*triples.values(), *files.values()], faults, lambda: _read_graph(triples, files, texts, faults))
-    if graph is None or faults.found:
-        return None
-    return graph_queryset(graph, name=folder.name, notes=tuple(faults.notes))
+    return graph_data(folder, graph, faults)
 
 
 def _folder(path: Path) -> Path:
