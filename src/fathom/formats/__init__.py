@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from fathom.data.columns import first_fields
 from fathom.data.published import catalogue, fetchable, fetched
 from fathom.data.queries import QuerySet
 from fathom.data.selection.options import Order
@@ -25,6 +26,7 @@ from fathom.formats import (
     simkgc,
 )
 from fathom.formats.base import Format, note_unread, read_about
+from fathom.formats.fact_table import is_fact_table
 from fathom.formats.tables import Record, Table
 from fathom.reading import Faults, check_file, stands
 from fathom.reading.files import check_encoding
@@ -107,27 +109,28 @@ def examine(data: str | Path, columns: Order | None = None) -> tuple[QuerySet | 
         if queryset is None or faults.found:
             return None, faults
         return replace(queryset, **about, notes=tuple(faults.notes)), faults
-    *others, last = (entry.expects for entry in FORMATS.entries())
-    expected = f"expected {', '.join(others)}{', or ' if others else ''}{last}"
-    faults.add(path, None, f"no format fits{_closest(path)}: {expected}")
+    faults.add(path, None, f"no format fits{_nearest(path)}")
     faults.found += FORMATS.faults  # one of them may be the one that is needed
     return None, faults
 
 
-def _closest(path: Path) -> str:
-    """Name the format most of whose files a folder has, or has under a similar name, and what it lacks."""
-    there = [entry.name for entry in path.iterdir()] if path.is_dir() else []
-    best, lacking = 0.0, ""
+def _nearest(path: Path) -> str:
+    """Name the layout most of whose files a folder has, or has under a similar name, and what it lacks."""
+    if not path.is_dir():
+        columns = f"lines of three columns separated by tabs, found {first_fields(path)}"
+        return f": expected a .csv of subject, relation and answer, or {columns}"
+    there = [file.name for file in path.iterdir()]
+    best, lacking = 0.0, ": expected facts.jsonl, a .csv of facts or triples; fathom data list has all layouts"
+    if tables := [name for name in sorted(there) if is_fact_table(path / name)]:
+        lacking = f": to read facts from a table, give the file {path / tables[0]}"
     for entry in FORMATS.entries():
         names = re.findall(r"[\w-]+\.(?:jsonl?|tsv|csv|txt|ya?ml)\b", entry.expects)
         similar = {name: alike(name, there, 1, cutoff=0.8) for name in names if name not in there}
         share = sum(name in there or bool(similar[name]) / 2 for name in names) / max(len(names), 1)
         if share > best:
             missing = (f"{name} is missing{f' (found {like[0]})' if like else ''}" for name, like in similar.items())
-            best, lacking = (
-                share,
-                f" (closest is {entry.name}: {', '.join(missing) or 'its files are not as expected'})",
-            )
+            best, lacks = share, ", ".join(missing) or "its files are not as expected"
+            lacking = f": the nearest layout is {entry.name} ({entry.expects}); {lacks}"
     return lacking
 
 

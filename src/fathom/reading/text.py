@@ -242,7 +242,7 @@ class Faults:
             shown = [f"{_place(file, line, text)} {text[:60]!a}" for file, line, text in places[:SHOWN_PLACES]]
             if shown:
                 more = f" and {len(places) - len(shown):,} more" if len(places) > len(shown) else ""
-                self.notes.append(f"{len(places):,} texts, {what}: {', '.join(shown)}{more}")
+                self.notes.append(f"{len(places):,} text{'s' * (len(places) > 1)}, {what}: {', '.join(shown)}{more}")
 
     def keep(self, error: BadInput) -> None:
         """Add the faults of an error, each once."""
