@@ -68,7 +68,9 @@ def list_(options: PrintOptions) -> None:
 
 def check(options: CheckOptions) -> None:
     """Report every fault of a folder at once, each with file and line; the exit code is 2 if there are any."""
+    from fathom.data.graph.queries import GraphQuerySet, graph_of
     from fathom.formats import examine, locate
+    from fathom.formats.fact_checks import fact_notes
     from fathom.formats.kg_checks import graph_notes
     from fathom.results.datasets import readings_table
 
@@ -78,7 +80,8 @@ def check(options: CheckOptions) -> None:
     if faults.found:
         raise BadInput(faults.found)
     assert queryset is not None
-    for note in graph_notes(locate(options.path), queryset.graph) if queryset.graph is not None else ():
+    is_graph = isinstance(queryset, GraphQuerySet)
+    for note in graph_notes(locate(options.path), graph_of(queryset)) if is_graph else fact_notes(queryset, faults):
         say(f"note: {note}")
     say(f"{options.path}: {len(queryset.queries):,} queries in {len(queryset.relations)} relations, no faults")
     if queryset.has_sentences:

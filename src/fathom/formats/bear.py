@@ -22,7 +22,7 @@ from fathom.formats.base import (
     texts_of,
     unscored_unless,
 )
-from fathom.reading import Faults, Json, line_of, read_json_lines, shown, stands
+from fathom.reading import Faults, Json, line_of, read_json_lines, short_place, shown, stands
 from fathom.store.files import write_json, write_json_lines
 
 METADATA, DOMAINS, LITE = "metadata_relations.json", "relation_info.json", "bear_lite_indices.json"
@@ -95,6 +95,7 @@ def _queries(
             gold=(answer,),
             candidates=relation.id,
             groups=groups | dated,
+            place=short_place(file, line),
             unscored=unscored_unless(
                 row["sub_label"].strip(), file, line, f"subject {row['sub_id']} has no label", faults
             ),

@@ -12,7 +12,7 @@ from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, check_templates, texts_of, unscored_unless
-from fathom.reading import Faults, first_few, read_json_lines, shown
+from fathom.reading import Faults, first_few, read_json_lines, short_place, shown
 
 _SPLITS = ("train", "dev", "test")
 
@@ -237,6 +237,7 @@ def _queries(
             unscored=_unscored(fact, relation, faults),
             sentences=fact.sentences,
             altered=dict(fact.altered),
+            place=short_place(fact.file, fact.line),
         )
 
 
@@ -344,6 +345,7 @@ def add_questions(draft: Draft, questions: Iterable[ClosedQuestion]) -> dict[str
                 groups=question.groups,
                 unscored=question.unscored,
                 sentences=tuple(map(Sentence, dict.fromkeys(question.sentences))),
+                place=short_place(question.file, question.line),
             )
         )
     for (id_, name), answers in golds.items():

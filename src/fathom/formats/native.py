@@ -21,7 +21,17 @@ from fathom.formats.base import (
 from fathom.formats.fact_table import is_fact_table, read_fact_table
 from fathom.formats.rows import Columns, Row
 from fathom.prompts.questions import as_template
-from fathom.reading import Faults, Json, Unreadable, first_few, parquet_file, read_json_lines, shown, stands
+from fathom.reading import (
+    Faults,
+    Json,
+    Unreadable,
+    first_few,
+    parquet_file,
+    read_json_lines,
+    short_place,
+    shown,
+    stands,
+)
 from fathom.reading.binary import INDEX, index_columns
 from fathom.reading.spelling import Spelling
 from fathom.store.files import write_json_lines
@@ -312,6 +322,7 @@ def _queries(
             unscored=unscored_unless(named, file, fact.line, "the subject is empty", faults),
             sentences=fact.sentences or tuple(Sentence(Template(text).question(fact.subject)) for text in texts),
             altered=fact.altered,
+            place=short_place(file, fact.line),
         )
 
 
@@ -341,7 +352,7 @@ def _check_ids(file: Path, queries: list[Query], faults: Faults) -> None:
     for (subject, relation), own in facts.items():
         right = {id_ for query in own for id_ in query.gold}
         if any(not right <= {*query.gold, *query.known} for query in own):
-            unknown.append(f"{subject!r} of {relation!r}")
+            unknown.append(f"{subject!r} of {relation!r} ({', '.join(query.place for query in own[:3])})")
     if unknown:
         message = f"other facts' answers count as wrong for {len(unknown):,} subjects with several facts of a relation"
         faults.note(file, None, f"{message}: {first_few(unknown)}; put them in one fact's 'answers', or in 'known'")

@@ -16,7 +16,7 @@ from typing import Any
 
 from fathom.errors import BadInput
 from fathom.reading.bounds import DEPTH, NODES, OPTIONS
-from fathom.reading.files import Unreadable, file_exists, located, read_text, shown, text_lines
+from fathom.reading.files import Unreadable, file_exists, located, read_text, short_place, shown, text_lines
 from fathom.reading.spelling import OUTER, Respelt, Spelling
 
 Json = dict[str, Any]
@@ -211,7 +211,8 @@ def as_read_back(value: Any) -> Any:
 class Faults:
     """A collection of faults (``found``) and notes of a data set.
 
-    ``read`` has its files, ``respelt`` the texts that are read in another spelling, with their file and line.
+    ``read`` has its files. ``respelt`` has the texts that are read in another spelling, with file and line; once noted,
+    they are in ``tidied``.
     """
 
     def __init__(self) -> None:
@@ -219,6 +220,7 @@ class Faults:
         self.notes: list[str] = []
         self.read: set[Path] = set()
         self.respelt: list[Respelt] = []
+        self.tidied: list[Respelt] = []
 
     def add(self, file: Path, line: int | None, message: str) -> None:
         """Add a fault.
@@ -237,6 +239,7 @@ class Faults:
         """Note the texts that are read in another spelling (:mod:`fathom.reading.spelling`), the first with lines."""
         outer = [place for place in self.respelt if place[2].strip(OUTER) != place[2]]
         inner = [place for place in self.respelt if place[2].strip(OUTER) == place[2]]
+        self.tidied += self.respelt
         self.respelt = []
         for places, what in ((outer, "white space at their ends is dropped"), (inner, "read in composed form, NFC")):
             shown = [f"{_place(file, line, text)} {text[:60]!a}" for file, line, text in places[:SHOWN_PLACES]]
@@ -267,7 +270,7 @@ def _place(file: Path, line: int | None, text: str) -> str:
     if line is None:
         lines = enumerate(read_text(file).splitlines(), start=1)
         line = next((number for number, some in lines if json.dumps(text) in some or f'"{text}"' in some), None)
-    return f"{file.parent.name}/{file.name}" + (f":{line}" if line is not None else "")
+    return short_place(file, line)
 
 
 def line_of(path: Path, key: str) -> int | None:
