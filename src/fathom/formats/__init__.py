@@ -41,16 +41,13 @@ _TABLES = [
     for record in (Record(**entry.table),)
 ]
 _GRAPHS = (simkgc, openke, kg, rdf)
-FORMATS: Registry[Format] = Registry(
-    "format",
-    "fathom.formats",
-    (
-        *(table.format for table in _TABLES if table.record.needs),
-        *(module.FORMAT for module in _BY_FOLDER),
-        *(table.format for table in _TABLES if not table.record.needs),
-        *(module.FORMAT for module in _GRAPHS),
-    ),
+_OWN = (
+    *(table.format for table in _TABLES if table.record.needs),
+    *(module.FORMAT for module in _BY_FOLDER),
+    *(table.format for table in _TABLES if not table.record.needs),
+    *(module.FORMAT for module in _GRAPHS),
 )
+FORMATS: Registry[Format] = Registry("format", "fathom.formats", _OWN)
 """In order of priority: the first that fits reads."""
 EMBEDDED = {"geography": Path(__file__).parent.parent / "data" / "geography"}
 """Data sets that come with the package."""
@@ -116,11 +113,12 @@ def examine(data: str | Path, columns: Order | None = None) -> tuple[QuerySet | 
 
 def _nearest(path: Path) -> str:
     """Name the layout most of whose files a folder has, or has under a similar name, and what it lacks."""
+    added = "".join(f", or {entry.expects}" for entry in FORMATS.entries() if entry not in _OWN)
     if not path.is_dir():
         columns = f"lines of three columns separated by tabs, found {first_fields(path)}"
-        return f": expected a .csv of subject, relation and answer, or {columns}"
+        return f": expected a .csv of subject, relation and answer, or {columns}{added}"
     there = [file.name for file in path.iterdir()]
-    best, lacking = 0.0, ": expected facts.jsonl, a .csv of facts or triples; fathom data list has all layouts"
+    best, lacking = 0.0, f": see fathom data list; expected facts.jsonl, a .csv of facts, triples{added}"
     if tables := [name for name in sorted(there) if is_fact_table(path / name)]:
         lacking = f": to read facts from a table, give the file {path / tables[0]}"
     for entry in FORMATS.entries():
