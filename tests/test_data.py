@@ -341,5 +341,7 @@ def test_what_is_nearly_right_is_named(tmp_path):
     with pytest.raises(BadInput, match="did you mean geography"):
         read("geogrpahy")
     (tmp_path / "metadata_relation.json").write_text("{}")
-    with pytest.raises(BadInput, match=mentions("closest is bear", "metadata_relations.json is missing", "found")):
+    with pytest.raises(
+        BadInput, match=mentions("nearest layout is bear", "metadata_relations.json is missing", "found")
+    ):
         read(tmp_path)

@@ -21,6 +21,7 @@ from fathom.errors import BadInput
 from fathom.formats import examine, read
 from fathom.formats.kg_checks import graph_notes
 from fathom.probes import PROBES
+from fathom.probes.options import StatementOptions
 from fathom.results.datasets import data_tables
 from fathom.run import run
 from tests.messages import correspond, mentioned, mentions, stated
@@ -806,16 +807,15 @@ def test_what_a_check_notes_has_its_line(tmp_path, header):
     dev = ["rome\tin\trome", "rome\tin\trome", *DEV]
     folder = small(tmp_path / "g", train_tsv=[*header, *TRAIN], dev_tsv=dev, test_tsv=[*TEST, TRAIN[1], DEV[0]])
     write(folder, {"test_negatives.txt": TEST, "entities.txt": ["paris"], "README.md": ["about"]})
-    notes = list(graph_notes(folder, read(folder).graph))
+    data = read(folder)
     assert correspond(
-        notes,
+        list(graph_notes(folder, data.graph)),
         ("1", "dev", "dev.tsv:2", "dev.tsv:1"),
         ("1", "test", "train", "test.tsv:4", f"train.tsv:{2 + len(header)}"),
         ("1", "test", "dev", "test.tsv:5", "dev.tsv:3"),
         ("2", "dev.tsv:1, dev.tsv:2"),
-        "test_negatives.txt",
     )
-    assert not any(name in notes[-1] for name in ("entities.txt", "README.md"))
+    assert data.notes[-1].endswith("not read: test_negatives.txt")
 
 
 def test_candidates_of_a_graph_can_be_the_answers_of_the_relation(tmp_path):
@@ -840,3 +840,64 @@ def test_candidates_of_a_graph_can_be_the_answers_of_the_relation(tmp_path):
     assert {*chosen.queries[0].known} == {"eu"}
     with pytest.raises(BadInput, match="--pool relation"):
         select(data, Selection(pool="names.txt"))
+
+
+# --------------------------------------------------------------------------------------------- the order of the columns
+
+
+PLACES = ("Bonn", "Ada", "Dover", "Calw", "Northland", "Southland")
+RIGHT = [
+    *((f"Person_{n}", "bornIn", PLACES[n % 4]) for n in range(30)),
+    *((f"Person_{n}", "citizenOf", PLACES[4 + n % 2]) for n in range(30)),
+    *((PLACES[n], "partOf", PLACES[4 + n % 2]) for n in range(4)),
+    ("Northland", "near", "Southland"),
+]
+
+
+def triples_in(folder, order, rows=RIGHT):
+    """Write head, relation, tail (``hrt``) or head, tail, relation (``htr``) of each triple."""
+    folder.mkdir()
+    places = ["hrt".index(letter) for letter in order]
+    (folder / "train.txt").write_text("".join("\t".join(row[place] for place in places) + "\n" for row in rows))
+    return folder
+
+
+def test_columns_in_another_order_are_refused_with_the_remedy(tmp_path):
+    _, faults = examine(triples_in(tmp_path / "g", "htr"))
+    (fault,) = faults.found
+    assert mentioned(fault, "second column has 6 different values, 5 of them", "third column 4", "--columns htr")
+
+
+def test_columns_of_either_order_give_the_same_graph(tmp_path):
+    swapped = read(triples_in(tmp_path / "swapped", "htr"), "htr").graph
+    graph = read(triples_in(tmp_path / "right", "hrt")).graph
+    assert swapped.content_hash == graph.content_hash
+    assert (len(graph.entities), len(graph.relations)) == (36, 4)
+
+
+def test_a_header_states_the_order(tmp_path):
+    folder = triples_in(tmp_path / "g", "htr", [("Head", "Relation", "Tail"), *RIGHT])
+    assert len(read(folder).graph.relations) == 4
+
+
+def test_the_order_that_is_typed_is_checked(tmp_path):
+    _, faults = examine(triples_in(tmp_path / "right", "hrt"), "htr")
+    assert mentioned(faults.found[0], "third column has 6 different values", "leave out --columns htr")
+    data = read(triples_in(tmp_path / "swapped", "htr"), "hrt")  # as typed, and noted
+    assert mentioned(data.notes[0], "second column has 6 different values")
+    _, faults = examine("geography", "htr")
+    assert mentioned(faults.found[0], "--columns htr", "native")
+
+
+@pytest.mark.parametrize("name", ["wn18rr", "fb15k237", "codex/codex-s", "codex/codex-m"])
+def test_published_graphs_are_in_the_usual_order(shared_data, name):
+    _, faults = examine(shared_data / name)
+    assert not faults.found
+    _, faults = examine(shared_data / name, "htr")
+    assert "--columns htr" in faults.found[0]
+
+
+def test_the_order_is_part_of_the_identity():
+    assert StatementOptions().identity() == StatementOptions(columns=None).identity()
+    assert StatementOptions(columns="htr").identity()["columns"] == "htr"
+    assert "columns" not in StatementOptions().identity()

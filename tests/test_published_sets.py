@@ -239,8 +239,9 @@ def test_real_zsre(shared_data):
     assert data.queries[0].sentences[0].text == "What is the product made by UniFirst? [Y]"
     assert names_of(data, 0) == (["uniform"], ["uniform", "unmanned aircraft"])
     assert names_of(data, 2) == (["Walter Sobchak"], ["Walter Sobchak", "unmanned aircraft"])
-    (note,) = data.notes  # 21 questions in two wordings are to be edited to what is right, two have no edit
+    note, respelt = data.notes  # 21 questions in two wordings are to be edited to what is right, two have no edit
     assert mentioned(note, "88/target", "48 in all")
+    assert mentioned(respelt, "zsre_mend_train-1k.json:2858 ' Dickens'", "10 texts")
 
 
 def test_zsre_without_edits(tmp_path):

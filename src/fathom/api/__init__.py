@@ -58,7 +58,7 @@ def probe(
     entry, kind = _probe_of(asked)
     chosen = _collect(faults, lambda: chosen_options(asked, options, lambda given: parse_options(kind, given)))
     with starting(f"{entry.name} probe: opening data and model", progress):
-        queryset = _collect(faults, lambda: read_source(data))
+        queryset = _collect(faults, lambda: read_source(data, chosen.columns if chosen is not None else None))
         if queryset is not None and chosen is not None:
             finished = find_finished(entry.name, model, queryset, chosen, out)
             if finished is not None:
@@ -89,7 +89,7 @@ def forecast(
     entry, kind = _probe_of(asked)
     chosen = _collect(faults, lambda: chosen_options(asked, options, lambda given: parse_options(kind, given)))
     with starting(f"{entry.name} probe: estimating", progress):
-        queryset = _collect(faults, lambda: read_source(data))
+        queryset = _collect(faults, lambda: read_source(data, chosen.columns if chosen is not None else None))
         refuse(faults)
         from fathom.run.forecast import Forecaster  # it loads a model library
 
@@ -228,7 +228,8 @@ def evaluate_links(
     """
     from fathom.links.folder import open_links
 
-    chosen, queryset = all_of(lambda: parse_options(LinkOptions, dict(options)), lambda: read_source(data))
+    order = options.get("columns")
+    chosen, queryset = all_of(lambda: parse_options(LinkOptions, dict(options)), lambda: read_source(data, order))
     here = chosen.device if chosen.engine == HERE else "cpu"  # workers have their own
     predictor = open_links(model, queryset, here, asking)
     asked = link_queryset(queryset, chosen.directions)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from fathom.data.queries import QuerySet
+from fathom.data.selection.options import Order
 from fathom.errors import BadInput, optional
 from fathom.formats import read
 from fathom.metrics.table import metric
@@ -154,5 +155,5 @@ class Result:
         return self
 
 
-def read_source(data: Source) -> QuerySet:
-    return data if isinstance(data, QuerySet) else read(data)
+def read_source(data: Source, columns: Order | None = None) -> QuerySet:
+    return data if isinstance(data, QuerySet) else read(data, columns)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
+from fathom.data.selection.options import Columns
 from fathom.options import ARGUMENT, REPEATED, Group, Seed, opt, separated
 
 NewFolder = Annotated[Path, opt(..., "Folder to write; must not exist yet.", Group.OUTPUT)]
@@ -243,6 +244,7 @@ class WorldBuildOptions(WorldOptions, AuditOptions):
     """Options of ``fathom build worlds``."""
 
     data: Graph
+    columns: Columns = None
     out: Path = opt(..., "Folder in which each world becomes a folder of its name.", Group.OUTPUT)
     variants: Annotated[tuple[str, ...] | None, BeforeValidator(separated)] = opt(
         None,
@@ -257,6 +259,7 @@ class SampleOptions(BuildOptions):
     """Options of ``fathom data sample``."""
 
     path: GraphArgument
+    columns: Columns = None
     out: NewFolder
     entities: int = opt(2000, "How many entities to keep, with all triples between them.", ge=2)
     held_out_weight: float = opt(

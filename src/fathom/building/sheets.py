@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fathom.errors import BadInput
+from fathom.formats.rows import delimiter_of
 from fathom.reading import Faults, Missing, read_lines, read_text, repetition
 
 Row = dict[str, str]
@@ -37,9 +38,7 @@ def read_sheet(path: Path, needed: Collection[str], columns: Sequence[str], whos
         text = read_text(path)
     except Missing as error:
         raise BadInput(f"{path}: no such file: expected {whose}") from error
-    # Spreadsheets write what separates columns in their country.
-    delimiter = max(",;\t", key=text.partition("\n")[0].count)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="")
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter_of(text), restval="")
     try:
         missing = set(needed) - set(reader.fieldnames or ())
         if missing:

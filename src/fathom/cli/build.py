@@ -163,7 +163,7 @@ def worlds(chosen: options.WorldBuildOptions, progress: Progress) -> Output:
     from fathom.building.worlds import THIRTEEN, build_worlds, parse_variants, worlds_table
 
     variants = THIRTEEN if chosen.variants is None else parse_variants(chosen.variants)
-    graph, name, templates = graph_at(chosen.data)
+    graph, name, templates = graph_at(chosen.data, chosen.columns)
     manifests = build_worlds(
         graph,
         chosen.out,

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from fathom.building.options import ExamplesOptions, FetchOptions, GraphArgument, SampleOptions
 from fathom.cli.commands import add_command, new_group, stoppable
 from fathom.cli.formats import PrintOptions, notes, say
+from fathom.data.selection.options import Columns, Order
 from fathom.errors import BadInput
 from fathom.options import ARGUMENT, Group, opt
 from fathom.progress import shown
@@ -40,11 +41,13 @@ def make(does: str) -> typer.Typer:
 
 
 class CheckOptions(BaseModel):
-    path: str = opt(..., "Folder of a data set, or a file of triples.", ARGUMENT)
+    path: str = opt(..., "Folder of a data set, or a file of triples or facts.", ARGUMENT)
+    columns: Columns = None
 
 
 class InfoOptions(PrintOptions):
     path: str = opt(..., "Folder of a data set, or the name of an embedded one.", ARGUMENT)
+    columns: Columns = None
     tokenizer: str | None = opt(
         None, "Model whose tokenizer counts the share of answers that are one token.", Group.MODEL
     )
@@ -52,6 +55,7 @@ class InfoOptions(PrintOptions):
 
 class LeakageOptions(PrintOptions):
     path: GraphArgument
+    columns: Columns = None
 
 
 def list_(options: PrintOptions) -> None:
@@ -64,17 +68,20 @@ def list_(options: PrintOptions) -> None:
 
 def check(options: CheckOptions) -> None:
     """Report every fault of a folder at once, each with file and line; the exit code is 2 if there are any."""
+    from fathom.data.graph.queries import GraphQuerySet, graph_of
     from fathom.formats import examine, locate
+    from fathom.formats.fact_checks import fact_notes
     from fathom.formats.kg_checks import graph_notes
     from fathom.results.datasets import readings_table
 
-    queryset, faults = examine(options.path)
+    queryset, faults = examine(options.path, options.columns)
     for note in faults.notes:
         say(f"note: {note}")
     if faults.found:
         raise BadInput(faults.found)
     assert queryset is not None
-    for note in graph_notes(locate(options.path), queryset.graph) if queryset.graph is not None else ():
+    is_graph = isinstance(queryset, GraphQuerySet)
+    for note in graph_notes(locate(options.path), graph_of(queryset)) if is_graph else fact_notes(queryset, faults):
         say(f"note: {note}")
     say(f"{options.path}: {len(queryset.queries):,} queries in {len(queryset.relations)} relations, no faults")
     if queryset.has_sentences:
@@ -86,21 +93,21 @@ def info(options: InfoOptions) -> None:
     from fathom.formats import read
     from fathom.results.datasets import data_tables
 
-    options.show(data_tables(read(options.path), token_counter_of(options.tokenizer)))
+    options.show(data_tables(read(options.path, options.columns), token_counter_of(options.tokenizer)))
 
 
 def leakage(options: LeakageOptions) -> None:
     """Show what a graph gives away without inference: entities with few relations, answers in descriptions."""
     from fathom.results.datasets import leakage_tables
 
-    options.show(leakage_tables(graph_at(options.path)[0]))
+    options.show(leakage_tables(graph_at(options.path, options.columns)[0]))
 
 
 def sample(options: SampleOptions, printed: PrintOptions) -> None:
     """Make a small connected part of a knowledge graph, with its texts and splits: an ordinary graph folder."""
     from fathom.building.sample import sample_table, write_sample
 
-    graph, name, templates = graph_at(options.path)
+    graph, name, templates = graph_at(options.path, options.columns)
     manifest = write_sample(graph, options, name, templates)
     printed.show([sample_table(manifest)])
     say(f"in {options.out}: a knowledge graph like any other")
@@ -154,12 +161,12 @@ def _fetch_pubmed(options: FetchOptions) -> None:
     say(f"in {fetched.folder}{before}; next: fathom build cloze --input {fetched.folder} --entities … --out …")
 
 
-def graph_at(path: str) -> tuple[KnowledgeGraph, str, Templates]:
+def graph_at(path: str, columns: Order | None = None) -> tuple[KnowledgeGraph, str, Templates]:
     """Return the graph there, its name and its templates. :raises BadInput: the data have no graph."""
     from fathom.data.graph.queries import GraphQuerySet
     from fathom.formats import read
 
-    queryset = read(path)
+    queryset = read(path, columns)
     if queryset.graph is None:
         raise BadInput(f"{path} is no knowledge graph: give a folder with train.tsv, or a file of triples")
     templates = queryset.templates if isinstance(queryset, GraphQuerySet) else {}

@@ -41,7 +41,7 @@ def lm_eval(options: TaskOptions) -> None:
     from fathom.formats import read
     from fathom.formats.lm_eval import write_task
 
-    data = select(read(options.data), options).data
+    data = select(read(options.data, options.columns), options).data
     documents, left_out = write_task(data, options.out, options.task, options.templates)
     notes([f"{left_out:,} queries that cannot be ranked are not in the task"][:left_out])
     say(f"written to {options.out}: {documents:,} documents")

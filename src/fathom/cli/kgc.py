@@ -13,6 +13,7 @@ from fathom.building.options import Device, Graph, NewFolder
 from fathom.cli.commands import add_command, described, flag, flags_of, free_flag, new_group
 from fathom.cli.formats import PrintOptions, breakdown_command, say, say_unfinished
 from fathom.cli.probe import RunFolder
+from fathom.data.selection.options import Columns
 from fathom.errors import RunFailed
 from fathom.links import LINKS, PRESETS, Kind, named
 from fathom.links.options import LinkOptions
@@ -92,6 +93,7 @@ class LinkFiles(BaseModel):
 class TrainFiles(LinkFiles):
     """Options of ``fathom kgc train`` that all kinds of predictor have."""
 
+    columns: Columns = None
     model: str = opt(
         ...,
         "A kind of predictor (see above), or any model of PyKEEN by its name, such as TransE or ComplEx.",
@@ -108,6 +110,7 @@ class EvaluateFiles(LinkFiles):
 
 
 class PredictOptions(LinkFiles):
+    columns: Columns = None
     model: TrainedModel
     relation: str = opt(..., "Name or id of the relation.")
     head: str | None = opt(None, "Name or id of the head; predicts tails.")
@@ -119,6 +122,7 @@ class PredictOptions(LinkFiles):
 class PretrainFiles(LinkFiles):
     """Input and output of ``fathom kgc pretrain``."""
 
+    columns: Columns = None
     out: NewFolder
     texts: tuple[str, ...] = opt(
         (),
@@ -135,8 +139,9 @@ def train(files: TrainFiles, given: Given) -> None:
     """
     with starting("loading libraries"):
         from fathom.api import train_links
+        from fathom.formats import read
 
-    manifest = train_links(files.model, files.data, files.out, **given)
+    manifest = train_links(files.model, read(files.data, files.columns), files.out, **given)
     for note in manifest["notes"]:
         say(f"note: {note}")
     ended = manifest["ended"]
@@ -180,8 +185,8 @@ def predict(options: PredictOptions, printed: PrintOptions) -> None:
     from fathom.formats import read
     from fathom.links.predict import predict_links
 
-    chosen = options.model_dump(exclude={"model", "data"})
-    printed.show([predict_links(options.model, read(options.data), **chosen)])
+    chosen = options.model_dump(exclude={"model", "data", "columns"})
+    printed.show([predict_links(options.model, read(options.data, options.columns), **chosen)])
 
 
 def pretrain(files: PretrainFiles, options: PretrainOptions) -> None:
@@ -192,7 +197,7 @@ def pretrain(files: PretrainFiles, options: PretrainOptions) -> None:
     out, data = files.out, files.data
     with shown(f"pre-training a {options.kind} model") as progress:
         manifest = pretrain_model(
-            read(data), files.texts, options, out, lambda _, share: progress(round(100 * share), 100)
+            read(data, files.columns), files.texts, options, out, lambda _, share: progress(round(100 * share), 100)
         )
     stated, left_out = manifest["stated"], manifest["left_out"]
     kind = next(kind.name for kind in named() if kind.begins_with == options.kind)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from fathom.building.options import NewFolder
 from fathom.cli.commands import single
 from fathom.cli.formats import say
+from fathom.data.selection.options import Columns
 from fathom.options import Group, opt
 from fathom.progress import starting
 from fathom.training.options import PlantOptions
@@ -33,6 +34,7 @@ class PlantFiles(BaseModel):
     group: ClassVar = Group.DATA
 
     data: str = opt("geography", "Data folder, or the name of an embedded data set (geography).")
+    columns: Columns = None
     out: NewFolder
 
 
@@ -64,7 +66,7 @@ def plant(files: PlantFiles, options: PlantOptions) -> None:
         from fathom.training.planting import plant as plant_facts
 
     out = files.out
-    plant_facts(read(files.data), options, out)
+    plant_facts(read(files.data, files.columns), options, out)
     free = options.reading == "template-free"
     probe = "cloze --reading template-free" if free else "statement"
     say(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fathom.reading import Faults, Unreadable, check_file, opened, text_lines
 from fathom.reading.files import BLOCK, PACKED
+from fathom.reading.spelling import is_respelt, tidy_column
 
 SHOWN = 20
 """Faults of one kind that are listed; the rest are counted."""
@@ -39,6 +40,7 @@ class Columns:
     ) -> None:
         self.file, self.names, self.faults, self.skip, self.delimiter = file, tuple(names), faults, skip, delimiter
         before = len(faults.found)
+        faults.read.add(file)
         self._wrong: list[tuple[int, str]] = []
         self.table = pa.table({name: pa.array([], pa.string()) for name in names})
         self._passed = np.zeros(0, dtype=np.int64)
@@ -138,6 +140,15 @@ class Columns:
         blank = np.logical_and.reduce([pc.equal(pc.binary_length(field), 0).to_numpy() for field in table.columns])
         if blank.any():
             self.drop(blank)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        for place, name in enumerate(self.names):
+            texts = tidy_column(self[name])
+            for row in np.flatnonzero(pc.not_equal(texts, self[name]).to_numpy()).tolist():
+                if is_respelt(text := self[name][row].as_py(), texts[row].as_py()):
+                    self.faults.respelt.append((self.file, self.line(row), text))
+            self.table = self.table.set_column(place, name, texts)
 
     def drop(self, rows: NDArray[np.bool_]) -> None:
         """Drop the rows marked; the others keep their line numbers."""

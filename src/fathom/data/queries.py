@@ -85,6 +85,7 @@ class Query:
     :param unscored: why the query cannot be evaluated, or None.
     :param sentences: natural sentences to use instead of the relation's templates.
     :param altered: further sentences from the data, by kind (:mod:`fathom.data.selection.altering`).
+    :param place: file and line from which it was read, for messages; "" if unknown.
     :param distances: of each gold answer the steps in the data's hierarchy, 1 for the finest; () without a hierarchy.
     """
 
@@ -101,6 +102,7 @@ class Query:
     sentences: tuple[Sentence, ...] = ()
     altered: Mapping[str, tuple[Sentence, ...]] = field(default_factory=dict)
     distances: tuple[int, ...] = ()
+    place: str = field(default="", compare=False, repr=False)
 
     @property
     def fact_id(self) -> str | None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
+from fathom.data.columns import first_fields
 from fathom.data.published import catalogue, fetchable, fetched
 from fathom.data.queries import QuerySet
+from fathom.data.selection.options import Order
 from fathom.errors import BadInput, alike
 from fathom.formats import (
     bear,
@@ -22,7 +25,8 @@ from fathom.formats import (
     rdf,
     simkgc,
 )
-from fathom.formats.base import Format
+from fathom.formats.base import Format, note_unread, read_about
+from fathom.formats.fact_table import is_fact_table
 from fathom.formats.tables import Record, Table
 from fathom.reading import Faults, check_file, stands
 from fathom.reading.files import check_encoding
@@ -37,16 +41,13 @@ _TABLES = [
     for record in (Record(**entry.table),)
 ]
 _GRAPHS = (simkgc, openke, kg, rdf)
-FORMATS: Registry[Format] = Registry(
-    "format",
-    "fathom.formats",
-    (
-        *(table.format for table in _TABLES if table.record.needs),
-        *(module.FORMAT for module in _BY_FOLDER),
-        *(table.format for table in _TABLES if not table.record.needs),
-        *(module.FORMAT for module in _GRAPHS),
-    ),
+_OWN = (
+    *(table.format for table in _TABLES if table.record.needs),
+    *(module.FORMAT for module in _BY_FOLDER),
+    *(table.format for table in _TABLES if not table.record.needs),
+    *(module.FORMAT for module in _GRAPHS),
 )
+FORMATS: Registry[Format] = Registry("format", "fathom.formats", _OWN)
 """In order of priority: the first that fits reads."""
 EMBEDDED = {"geography": Path(__file__).parent.parent / "data" / "geography"}
 """Data sets that come with the package."""
@@ -85,9 +86,10 @@ def format_of(path: Path) -> Format | None:
     return next((entry for entry in FORMATS.entries() if entry.fits(path)), None)
 
 
-def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
+def examine(data: str | Path, columns: Order | None = None) -> tuple[QuerySet | None, Faults]:
     """Read a folder and return its faults instead of raising them; None if it cannot be read.
 
+    :param columns: order of the columns in files of triples.
     :raises BadInput: there is no such folder.
     """
     path = locate(data)
@@ -96,37 +98,49 @@ def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
     faults = Faults()
     layout = format_of(path)
     if layout is not None:
-        return layout.read(path, faults), faults
-    *others, last = (entry.expects for entry in FORMATS.entries())
-    expected = f"expected {', '.join(others)}{', or ' if others else ''}{last}"
-    faults.add(path, None, f"no format fits{_closest(path)}: {expected}")
+        if columns is not None and layout is not kg.FORMAT:
+            message = f"--columns {columns} is of plain triples: leave it out of data in the layout {layout.name}"
+            faults.add(path, None, message)
+        queryset = kg.read_graph(path, faults, columns) if layout is kg.FORMAT else layout.read(path, faults)
+        about = read_about(path if path.is_dir() else path.parent, faults)
+        faults.note_respelt()
+        note_unread(path, faults)
+        if queryset is None or faults.found:
+            return None, faults
+        return replace(queryset, **about, notes=tuple(faults.notes)), faults
+    faults.add(path, None, f"no format fits{_nearest(path)}")
     faults.found += FORMATS.faults  # one of them may be the one that is needed
     return None, faults
 
 
-def _closest(path: Path) -> str:
-    """Name the format most of whose files a folder has, or has under a similar name, and what it lacks."""
-    there = [entry.name for entry in path.iterdir()] if path.is_dir() else []
-    best, lacking = 0.0, ""
+def _nearest(path: Path) -> str:
+    """Name the layout most of whose files a folder has, or has under a similar name, and what it lacks."""
+    added = "".join(f", or {entry.expects}" for entry in FORMATS.entries() if entry not in _OWN)
+    if not path.is_dir():
+        columns = f"lines of three columns separated by tabs, found {first_fields(path)}"
+        return f": expected a .csv of subject, relation and answer, or {columns}{added}"
+    there = [file.name for file in path.iterdir()]
+    best, lacking = 0.0, f": see fathom data list; expected facts.jsonl, a .csv of facts, triples{added}"
+    if tables := [name for name in sorted(there) if is_fact_table(path / name)]:
+        lacking = f": to read facts from a table, give the file {path / tables[0]}"
     for entry in FORMATS.entries():
         names = re.findall(r"[\w-]+\.(?:jsonl?|tsv|csv|txt|ya?ml)\b", entry.expects)
         similar = {name: alike(name, there, 1, cutoff=0.8) for name in names if name not in there}
         share = sum(name in there or bool(similar[name]) / 2 for name in names) / max(len(names), 1)
         if share > best:
             missing = (f"{name} is missing{f' (found {like[0]})' if like else ''}" for name, like in similar.items())
-            best, lacking = (
-                share,
-                f" (closest is {entry.name}: {', '.join(missing) or 'its files are not as expected'})",
-            )
+            best, lacks = share, ", ".join(missing) or "its files are not as expected"
+            lacking = f": the nearest layout is {entry.name} ({entry.expects}); {lacks}"
     return lacking
 
 
-def read(data: str | Path) -> QuerySet:
+def read(data: str | Path, columns: Order | None = None) -> QuerySet:
     """Read a folder of any known format.
 
+    :param columns: order of the columns in files of triples: "hrt" (head, relation, tail) or "htr".
     :raises BadInput: with every fault found, each with file and line.
     """
-    queryset, faults = examine(data)
+    queryset, faults = examine(data, columns)
     faults.stop_if_any()
     assert queryset is not None
     return queryset

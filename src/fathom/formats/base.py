@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +12,13 @@ from typing import Any
 from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import SUBJECT, Template
-from fathom.reading import Faults, Json, read_json, shown
+from fathom.reading import Faults, Json, Unreadable, first_few, opened, read_json, shown
 from fathom.reading.bounds import NAME, PROMPT, Bound
 
 ABOUT = "dataset.json"
 """Optional name, version and licence of a user's data set."""
+_DATA = re.compile(r".+\.(jsonl?|tsv|txt|csv|parquet|nt|ttl)(\.gz)?")
+_NO_DATA = re.compile(r"(readme|licen[cs]e|copying|citation|notice|manifest|fetched)\b.*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,25 @@ def read_about(folder: Path, faults: Faults) -> Json:
     for name in ("name", "licence"):
         if not isinstance(content.get(name, ""), str):
             faults.add(file, None, f"'{name}' must be text, found {shown(content[name])}")
-    return content
+    return {name: str(content[name]) for name in ("name", "version", "licence") if name in content}
+
+
+def note_unread(path: Path, faults: Faults) -> None:
+    """Note the data files of a folder, next to those that were read, that were not; unreadable ones are faults."""
+    folders = {path, *(file.parent for file in faults.read if file.is_relative_to(path))} if path.is_dir() else ()
+    files = [file for folder in sorted(folders) for file in sorted(folder.iterdir())]
+    unread = []
+    for file in files:
+        if file in faults.read or not _DATA.fullmatch(file.name) or _NO_DATA.fullmatch(file.name):
+            continue
+        try:
+            with opened(file) as stream:
+                stream.read(1)
+            unread.append(str(file.relative_to(path)))
+        except Unreadable as error:
+            faults.keep(error)
+    if unread:
+        faults.note(path, None, f"not read: {first_few(unread, 10)}")
 
 
 def read_object(file: Path, faults: Faults, expected: str, values: type = object) -> Json:

@@ -18,12 +18,11 @@ from fathom.formats.base import (
     Format,
     check_answer_space,
     check_templates,
-    read_about,
     read_object,
     texts_of,
     unscored_unless,
 )
-from fathom.reading import Faults, Json, line_of, read_json_lines, shown, stands
+from fathom.reading import Faults, Json, line_of, read_json_lines, short_place, shown, stands
 from fathom.store.files import write_json, write_json_lines
 
 METADATA, DOMAINS, LITE = "metadata_relations.json", "relation_info.json", "bear_lite_indices.json"
@@ -37,7 +36,7 @@ _FIELDS: dict[str, type] = {"sub_id": str, "sub_label": str, "obj_id": str, "obj
 def _read(path: Path, faults: Faults) -> QuerySet | None:
     metadata = read_object(path / METADATA, faults, '{"P36": {"templates": […], …}, …}', dict)
     domains = _sibling(path, DOMAINS, faults)
-    about, draft = read_about(path, faults), Draft(path, faults)
+    draft = Draft(path, faults)
     names: dict[str, str] = {}
     aliases: dict[str, list[str]] = {}
     for id_, entry in metadata.items():
@@ -49,11 +48,10 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
             aliases |= {row["sub_id"]: row.get("sub_aliases") or [] for row in rows}
             names.update(draft.candidates[id_].named())
     return draft.queryset(
-        about.get("name", path.name),
+        path.name,
         lambda: KnowledgeGraph.from_triples(draft.triples(), names, aliases),
         nothing="no relation with instances: nothing to ask",
-        version=str(about.get("version", "")),
-        licence=about.get("licence", "CC BY-SA (as stated in the paper)"),
+        licence="CC BY-SA (as stated in the paper)",
         subsets=_lite(path, metadata, draft.queries, faults),
     )
 
@@ -97,6 +95,7 @@ def _queries(
             gold=(answer,),
             candidates=relation.id,
             groups=groups | dated,
+            place=short_place(file, line),
             unscored=unscored_unless(
                 row["sub_label"].strip(), file, line, f"subject {row['sub_id']} has no label", faults
             ),

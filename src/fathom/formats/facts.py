@@ -12,7 +12,7 @@ from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, check_templates, texts_of, unscored_unless
-from fathom.reading import Faults, first_few, read_json_lines, shown
+from fathom.reading import Faults, first_few, read_json_lines, short_place, shown
 
 _SPLITS = ("train", "dev", "test")
 
@@ -43,7 +43,10 @@ def read_entries(file: Path, faults: Faults, source: str = "") -> dict[str, Rela
     for line, row in read_json_lines(file, {"relation": str}, faults):
         if source and row.get("source", source) != source:
             continue
-        texts = texts_of(row.get("templates", [row["template"]] if "template" in row else []))
+        several = row.get("templates", [])
+        texts = texts_of(
+            [*several, *(row[key] for key in ("template",) if key in row)] if isinstance(several, list) else 0
+        )
         if not texts:
             faults.add(file, line, f"expected 'template': \"… {SUBJECT} … [Y] …\" or 'templates': a list of such texts")
         templates = check_templates(file, line, texts or (), faults)
@@ -234,6 +237,7 @@ def _queries(
             unscored=_unscored(fact, relation, faults),
             sentences=fact.sentences,
             altered=dict(fact.altered),
+            place=short_place(fact.file, fact.line),
         )
 
 
@@ -341,6 +345,7 @@ def add_questions(draft: Draft, questions: Iterable[ClosedQuestion]) -> dict[str
                 groups=question.groups,
                 unscored=question.unscored,
                 sentences=tuple(map(Sentence, dict.fromkeys(question.sentences))),
+                place=short_place(question.file, question.line),
             )
         )
     for (id_, name), answers in golds.items():

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -29,13 +28,20 @@ from fathom.data.columns import (
     take_rows,
 )
 from fathom.data.graph.cache import cached
-from fathom.data.graph.queries import graph_queryset
+from fathom.data.graph.queries import GraphQuerySet, graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, characters, consecutive, entity_table, named_by_id
 from fathom.data.queries import QuerySet, are_codes
+from fathom.data.selection.options import Order
 from fathom.data.templates import Template
 from fathom.formats.base import Format, read_object
 from fathom.formats.facts import read_entries
-from fathom.formats.kg_triples import check_triples, read_triples, read_wrong_tails
+from fathom.formats.kg_triples import (
+    check_triples,
+    distinct_ids,
+    is_in_order,
+    read_triples,
+    read_wrong_tails,
+)
 from fathom.formats.kg_types import JSON, LABELS, TYPES, read_types
 from fathom.reading import Faults, Unreadable, check_file, first_few, stands
 from fathom.store.files import write_json_lines
@@ -73,30 +79,40 @@ class GraphFiles(NamedTuple):
         return [*self.triples.values(), *(file for file in self[1:] if isinstance(file, Path))]
 
 
-def _read(path: Path, faults: Faults) -> QuerySet | None:
+def read_graph(path: Path, faults: Faults, order: Order | None = None) -> QuerySet | None:
+    """Read the graph of a folder or file of triples; None after a fault. :param order: of the columns."""
     files = find_files(path)
     if path.is_dir():
         _refuse_doubles(path, faults)
     if files.entities is None:
         for file in (files.wikidata, files.long):
             if file is not None:
+                faults.read.add(file)
                 faults.note(file, None, f"not used: {_ENTITIES[0]}.txt, which names the entities, is missing")
-    graph = cached(
-        files.all(),
-        faults,
-        lambda: assemble({split: read_triples(file, faults) for split, file in files.triples.items()}, files, faults),
-    )
-    templates = _templates(path if path.is_dir() else path.parent, graph, faults)
-    if graph is None or faults.found:
+    graph = cached(files.all(), faults, lambda: _read_files(files, order, faults), order or "")
+    queryset = graph_data(path, graph, faults)
+    if queryset is None or graph is None:
         return None
     first = graph.entities.slice(0, 1000)
     if are_codes(*(first.column(name).to_pylist() for name in ("id", "name"))):
         faults.note(path, None, f"most entities are named by ids: write lines of id<TAB>name into {_ENTITIES[0]}.txt")
-    wrong = read_wrong_tails(files.triples, graph, faults)
-    queryset = graph_queryset(graph, name=path.name, templates=templates, wrong=wrong)
+    wrong = read_wrong_tails(files.triples, graph, faults, order)
+    if wrong:
+        queryset = graph_queryset(graph, name=path.name, templates=queryset.templates, wrong=wrong)
     if graph.splits and queryset.split != "test":
         faults.note(path, None, f"there is no test split: {queryset.split or 'all triples, of train as well,'} asked")
-    return replace(queryset, notes=tuple(faults.notes))
+    return queryset
+
+
+def graph_data(path: Path, graph: KnowledgeGraph | None, faults: Faults) -> GraphQuerySet | None:
+    """Make the queries of a graph, with the templates that are next to its files; None after a fault."""
+    templates = _templates(path if path.is_dir() else path.parent, graph, faults)
+    return None if graph is None or faults.found else graph_queryset(graph, name=path.name, templates=templates)
+
+
+def _read_files(files: GraphFiles, order: Order | None, faults: Faults) -> KnowledgeGraph | None:
+    parts = {split: read_triples(file, faults, order) for split, file in files.triples.items()}
+    return assemble(parts, files, faults) if is_in_order(parts, order, faults) else None
 
 
 def _templates(folder: Path, graph: KnowledgeGraph | None, faults: Faults) -> dict[str, tuple[Template, ...]]:
@@ -123,6 +139,7 @@ def _refuse_doubles(folder: Path, faults: Faults) -> None:
                 faults.keep(error)
         lists = list(filter(lists_ids, files))
         files = [path for path in files if path not in lists]
+        faults.read.update(lists)
         for path in lists:
             faults.note(path, None, f"not used: it lists ids{f', {files[0].name} names them' if files else ''}")
         if len(files) > 1:
@@ -211,12 +228,6 @@ def graph_of_rows(parts: Mapping[str, Columns], entities: pa.Table, relations: p
     columns = [np.concatenate([chunk.to_numpy() for chunk in column]) for column in rows.values()]
     splits = consecutive({split: len(part) for split, part in parts.items()})
     return KnowledgeGraph.from_used(entities, relations, columns, splits)
-
-
-def distinct_ids(parts: Mapping[str, Columns], *names: str) -> pa.Array:
-    """Return the ids in some columns, each once."""
-    chunks = [chunk for part in parts.values() for name in names for chunk in part[name].chunks]
-    return pc.unique(pa.chunked_array(chunks, pa.string()))
 
 
 def _first(folder: Path, stems: tuple[str, ...], endings: tuple[str, ...] = _ENDINGS) -> Path | None:
@@ -408,5 +419,5 @@ FORMAT = Format(
     "kg",
     "train.tsv, dev.tsv and test.tsv or one file of head, relation and tail separated by tabs",
     lambda path: bool(find_files(path).triples),
-    _read,
+    read_graph,
 )

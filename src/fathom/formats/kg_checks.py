@@ -1,4 +1,4 @@
-"""Oddities of a knowledge graph that reading accepts: repeated triples, loops and files that are not read."""
+"""Oddities of a knowledge graph that reading accepts: repeated triples and loops."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from fathom.data.columns import Columns
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.statistics import repeated_triples
 from fathom.formats import format_of
-from fathom.formats.kg import FORMAT, TEMPLATES, find_files, lists_ids
+from fathom.formats.kg import FORMAT, find_files
 from fathom.formats.kg_triples import read_triples
 from fathom.reading import Faults, first_few
-
-_TEXTS = (".tsv", ".txt", ".json", ".jsonl", ".gz")
 
 
 def graph_notes(path: Path, graph: KnowledgeGraph) -> Iterator[str]:
@@ -43,8 +41,3 @@ def graph_notes(path: Path, graph: KnowledgeGraph) -> Iterator[str]:
         repeated["whose head is the tail"] = loops
     for what, found in repeated.items():
         yield f"{len(found):,} triple{'s' * (len(found) != 1)} {what}: {first_few(found)}"
-    if files is not None and path.is_dir():
-        read = {*files.all(), path / TEMPLATES, path / "manifest.json"}
-        others = [file for file in sorted(path.iterdir()) if file not in read and file.suffix in _TEXTS]
-        if unread := [file.name for file in others if not lists_ids(file)]:
-            yield f"not read: {first_few(unread)}"

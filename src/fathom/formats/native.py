@@ -15,13 +15,26 @@ from fathom.formats.base import (
     Format,
     check_answer_space,
     check_templates,
-    read_about,
     texts_of,
     unscored_unless,
 )
+from fathom.formats.fact_table import is_fact_table, read_fact_table
 from fathom.formats.rows import Columns, Row
 from fathom.prompts.questions import as_template
-from fathom.reading import Faults, Json, Unreadable, first_few, parquet_file, read_json_lines, repetition, shown, stands
+from fathom.reading import (
+    Faults,
+    Json,
+    Unreadable,
+    first_few,
+    parquet_file,
+    read_json_lines,
+    repetition,
+    short_place,
+    shown,
+    stands,
+)
+from fathom.reading.binary import INDEX, index_columns
+from fathom.reading.spelling import Spelling
 from fathom.store.files import write_json_lines
 
 ALTERED = ("negated", "misprimed", "paraphrased", "truncated")
@@ -63,12 +76,14 @@ def write_native(folder: Path, facts: Iterable[Json], relations: Iterable[Json])
 
 
 def _read(path: Path, faults: Faults) -> QuerySet | None:
-    file = next(file for file in _facts_files(path) if stands(file))
-    about = read_about(path, faults)
-    entries = _relation_entries(path / RELATIONS, faults)
+    file, *others = _facts_files(path)
+    for double in others:
+        faults.add(double, None, f"is next to {file.name}, which is read: remove one of the two")
+    relations = file.with_name(RELATIONS)
+    entries = _relation_entries(relations, faults) if stands(relations) or not is_fact_table(file) else {}
+    rows = list(_fitting(file, _rows(file, entries, faults), _FACT, faults))
     facts: dict[str, list[_Fact]] = {id_: [] for id_ in entries}
-    rows = read_json_lines(file, {"relation": str}, faults) if file.suffix == ".jsonl" else _parquet_rows(file, faults)
-    for line, row in _fitting(file, rows, _FACT, faults):
+    for line, row in rows:
         answers = _answers(file, line, row, faults)
         if row["relation"] not in entries:
             some = ", ".join(list(entries)[:10]) or "none"
@@ -82,11 +97,9 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
         _add_relation(draft, line, entry, facts[id_])
     _check_ids(file, draft.queries, faults)
     return draft.queryset(
-        about.get("name", path.name),
+        path.stem if path == file else path.name,
         lambda: _graph(draft),
         nothing="no facts: nothing to ask",
-        version=str(about.get("version", "")),
-        licence=about.get("licence", "not stated"),
         subsets=_subsets(draft.queries),
     )
 
@@ -108,18 +121,34 @@ def _subsets(queries: Iterable[Query]) -> dict[str, frozenset[str]]:
 
 
 def _facts_files(path: Path) -> list[Path]:
-    return [path / f"facts{ending}" for ending in (".jsonl", ".parquet")]
+    """List the files of facts: those of a folder, or a table itself."""
+    if is_fact_table(path):
+        return [path]
+    files = (path / f"facts{ending}" for ending in (".jsonl", ".parquet", ".csv", ".tsv"))
+    return [file for file in files if stands(file) and (file.suffix != ".tsv" or is_fact_table(file))]
+
+
+def _rows(file: Path, entries: dict[str, tuple[int, Json]], faults: Faults) -> Iterable[tuple[int, Json]]:
+    """:param entries: of relations, to which those of a table are added."""
+    if is_fact_table(file):
+        return read_fact_table(file, entries, faults)
+    return read_json_lines(file, {"relation": str}, faults) if file.suffix == ".jsonl" else _parquet_rows(file, faults)
 
 
 def _add_relation(draft: Draft, line: int, entry: Json, facts: list[_Fact]) -> None:
     """:param line: of the relation in its file."""
-    id_, file, faults = entry["relation"], draft.path.with_name(RELATIONS), draft.faults
+    id_, file, faults, is_table = entry["relation"], draft.path, draft.faults, is_fact_table(draft.path)
+    if stands(file.with_name(RELATIONS)):
+        file = file.with_name(RELATIONS)
     if not facts:
         faults.add(file, line, f"relation {id_!r} has no facts: add some or remove it")
         return
     if not entry.get("templates") and not all(fact.row.get("sentences") for fact in facts):
-        expected = "write at least one, or 'sentences' in each of its facts"
-        faults.add(file, line, f"relation {id_!r} has no template: {expected}")
+        where = f"relation {id_!r} has no template"
+        if is_table:
+            faults.note(file, line, f"{where}: probes with few-shot lines evaluate it; others need a column 'template'")
+        else:
+            faults.add(file, line, f"{where}: write at least one, or 'sentences' in each of its facts")
     spaces = _answer_spaces(file, line, entry, facts, faults)
     cardinality = cardinality_of(f"{fact.row.get('language')} {answer}" for fact in facts for answer in fact.answers)
     templates = tuple(map(Template, _by_language(entry.get("templates", [])).get("", ())))
@@ -161,21 +190,29 @@ def _fitting(
 
 
 def _parquet_rows(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:
+    faults.read.add(file)
     try:
         table = parquet_file(file, what_to_do="expected a Parquet file of facts")
     except Unreadable as error:
         faults.keep(error)
         return
+    spelling = Spelling(file, faults.respelt)
+    index = [name for name in index_columns(table) if name not in _FACT]
+    if named := [name for name in index if not name.startswith(INDEX)]:
+        faults.note(file, None, f"not read: the table's index {', '.join(named)}")
+    table = table.drop_columns(index)
     for number, row in enumerate(table.to_pylist(), start=1):
         present = {name: value for name, value in row.items() if value is not None}
         if isinstance(present.get("relation"), str):
-            yield number, present
+            yield number, spelling.of(number, present)
         else:
             faults.add(file, number, "'relation' must be text")
 
 
 def _answers(file: Path, line: int, row: Json, faults: Faults) -> list[str]:
     answers = row.get("answers", [row["answer"]] if "answer" in row else [])
+    if {"answer", "answers"} <= row.keys():
+        faults.add(file, line, "'answer' and 'answers': give one of them, with all correct answers in 'answers'")
     if not isinstance(answers, list) or not answers or not all(isinstance(a, str) and a.strip() for a in answers):
         faults.add(file, line, "expected 'answer': \"text\" or 'answers': [\"text\", …], none empty")
         return []
@@ -265,7 +302,7 @@ def _queries(
             faults.add(file, fact.line, f"language {language!r}: {has}")
             continue
         texts = templates.get(language, []) if language else []
-        if not (fact.sentences or texts or relation.templates):
+        if not (fact.sentences or texts or relation.templates) and not is_fact_table(file):
             faults.add(file, fact.line, f"relation {relation.id!r} has no template in {language!r}")
         answers = _answers_in(file, fact, spaces[of_space], ids[of_space], faults)
         if answers is None:
@@ -287,6 +324,7 @@ def _queries(
             unscored=unscored_unless(named, file, fact.line, "the subject is empty", faults),
             sentences=fact.sentences or tuple(Sentence(Template(text).question(fact.subject)) for text in texts),
             altered=fact.altered,
+            place=short_place(file, fact.line),
         )
 
 
@@ -316,7 +354,7 @@ def _check_ids(file: Path, queries: list[Query], faults: Faults) -> None:
     for (subject, relation), own in facts.items():
         right = {id_ for query in own for id_ in query.gold}
         if any(not right <= {*query.gold, *query.known} for query in own):
-            unknown.append(f"{subject!r} of {relation!r}")
+            unknown.append(f"{subject!r} of {relation!r} ({', '.join(query.place for query in own[:3])})")
     if unknown:
         message = f"other facts' answers count as wrong for {len(unknown):,} subjects with several facts of a relation"
         faults.note(file, None, f"{message}: {first_few(unknown)}; put them in one fact's 'answers', or in 'known'")
@@ -327,7 +365,7 @@ def _check_ids(file: Path, queries: list[Query], faults: Faults) -> None:
 
 FORMAT = Format(
     "native",
-    "facts.jsonl (docs/data-format.md)",
-    lambda path: any(map(stands, _facts_files(path))),
+    "facts.jsonl and relations.jsonl, or a .csv of subject, relation and answer (docs/data-format.md)",
+    lambda path: bool(_facts_files(path)),
     _read,
 )

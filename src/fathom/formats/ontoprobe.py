@@ -31,7 +31,7 @@ from fathom.prompts.ontology import (
     domain_sentence,
     range_sentence,
 )
-from fathom.reading import Faults, Json, read_json, read_json_lines, resolve_packed, stands
+from fathom.reading import Faults, Json, read_json, read_json_lines, resolve_packed, short_place, stands
 from fathom.store.files import write_json, write_json_lines
 
 SPLIT_SIZES = {"train": 10, "dev": 10, "test": 500}
@@ -357,6 +357,7 @@ def _queries(
                     has_words(item.subject), file, item.line, f"{item.subject!r} has no letter or digit", faults
                 ),
                 sentences=_sentences(file, relation.id, item, other_side.get(item.subject), faults),
+                place=short_place(file, item.line),
             )
 
 

@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 
 from fathom.data.columns import Columns, first_lines
 from fathom.data.graph.cache import cached
-from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Format
-from fathom.formats.kg import assemble, find_files
+from fathom.formats.kg import assemble, find_files, graph_data
 from fathom.reading import Faults, stands
 
 _SPLITS = {"train": "train2id.txt", "dev": "valid2id.txt", "test": "test2id.txt"}
@@ -45,7 +44,7 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
     graph = cached(
         [*(path / name for name in _NAMES.values()), *texts.all()], faults, lambda: _read_graph(path, files, faults)
     )
-    return None if graph is None else graph_queryset(graph, name=path.name, notes=tuple(faults.notes))
+    return graph_data(path, graph, faults)
 
 
 def _read_graph(path: Path, files: dict[str, Path], faults: Faults) -> KnowledgeGraph | None:
@@ -93,9 +92,16 @@ def _as_ids(part: Columns, name: str, kind: str, numbered: Numbered) -> pa.Chunk
     return pa.chunked_array([ids.take(chunk) for chunk in place.chunks], pa.string())
 
 
+def _fits(path: Path) -> bool:
+    """Return whether triples are numbers; lists of numbers next to triples of names (KGDatasets) are not needed."""
+    if any(stands(path / name) for name in _SPLITS.values()):
+        return True
+    return any(stands(path / name) for name in _NAMES.values()) and not find_files(path).triples
+
+
 FORMAT = Format(
     "openke",
     "train2id.txt (OpenKE)",
-    lambda path: any(stands(path / name) for name in (*_SPLITS.values(), *_NAMES.values())),
+    _fits,
     _read,
 )

@@ -19,6 +19,7 @@ from fathom.formats.facts import ClosedQuestion, add_questions, completed
 from fathom.formats.rows import Columns, Row, RowReader
 from fathom.formats.tables import Make, leave_out
 from fathom.reading import Faults, Json, line_of, read_json, read_lines, shown
+from fathom.reading.spelling import Spelling, tidy
 
 About = Mapping[str, Any]
 
@@ -38,6 +39,7 @@ def _bmlama_lines(file: Path, columns: Columns, faults: Faults) -> Iterator[tupl
         return
     cells = [text.split("\t") for _, text in lines[1:]]
     opened = [cell for row in cells for cell in row if cell.startswith('"')]
+    spelling = Spelling(file, faults.respelt)
     is_quoted = any('""' in cell[1:-1] for cell in opened) and all(map(_QUOTED.fullmatch, opened))
     for (line, text), row in zip(lines[1:], cells, strict=True):
         if not text.strip():
@@ -45,10 +47,10 @@ def _bmlama_lines(file: Path, columns: Columns, faults: Faults) -> Iterator[tupl
         if len(row) != len(columns) or row[0].count(_MASK) != 1:
             faults.add(file, line, f"expected {len(columns)} columns, {_MASK} once in the first, found {text[:80]!r}")
             continue
-        values = next(csv.reader([text], delimiter="\t")) if is_quoted else row
+        values = spelling.of(line, next(csv.reader([text], delimiter="\t")) if is_quoted else row)
         fact: Json = dict(zip(("Prompt", "Ans", "Candidate Ans", "Subject"), values, strict=True))
         answer, candidates = fact["Ans"], fact["Candidate Ans"]
-        if answer in (names := candidates.split(", ")):
+        if answer in (names := list(map(tidy, candidates.split(", ")))):
             yield line, fact | {"names": names}
         else:
             faults.add(file, line, f"answer {answer!r} is not among the candidates {candidates[:80]!r}")

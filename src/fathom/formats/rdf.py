@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 
 from fathom.data.graph.cache import cached
-from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, consecutive, entity_table
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Format
-from fathom.formats.kg import split_of
+from fathom.formats.kg import graph_data, split_of
 from fathom.formats.rdf_syntax import name_of, one_line, quads
 from fathom.reading import Faults
+from fathom.reading.spelling import tidy
 
 _ENDINGS = (".nt", ".ttl", ".nt.gz", ".ttl.gz")
 _RDFS, _SKOS = "http://www.w3.org/2000/01/rdf-schema#", "http://www.w3.org/2004/02/skos/core#"
@@ -42,7 +42,7 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
     """:raises MissingExtra: pyoxigraph is not installed."""
     files = _files(path)
     graph = cached(files, faults, lambda: _read_graph(files, faults))
-    return None if graph is None else graph_queryset(graph, name=path.name, notes=tuple(faults.notes))
+    return graph_data(path, graph, faults)
 
 
 def _files(path: Path) -> list[Path]:
@@ -87,10 +87,10 @@ class _Terms:
         tongue = 1 if language is None else 2 * (language.split("-")[0].lower() != "en")
         if predicate in _TEXTS:
             texts = self.names if predicate in _NAME else self.descriptions
-            candidate = ((tongue, _TEXTS.index(predicate)), one_line(value))
+            candidate = ((tongue, _TEXTS.index(predicate)), tidy(one_line(value)))
             texts[subject] = min(texts.get(subject, candidate), candidate, key=itemgetter(0))
         elif predicate == _ALIAS and tongue < 2:
-            self.aliases.setdefault(subject, []).append(one_line(value))
+            self.aliases.setdefault(subject, []).append(tidy(one_line(value)))
         elif predicate != _ALIAS:
             self.literals += 1
 

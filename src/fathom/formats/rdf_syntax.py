@@ -62,6 +62,7 @@ def quads(
     :param apart: give blank nodes names that no other file has.
     :raises MissingExtra: pyoxigraph is not installed.
     """
+    faults.read.add(file)
     pyoxigraph = optional("pyoxigraph", "rdf")
     kind = str(kind_of(file))
     try:

@@ -24,6 +24,7 @@ from fathom.reading import (
     read_text,
     shown,
 )
+from fathom.reading.spelling import Spelling, tidy
 
 _OPENING = 1 << 16
 """Bytes; longer than the first item of any of these data sets."""
@@ -137,22 +138,43 @@ def _samples(file: Path, columns: Columns, faults: Faults) -> Iterator[tuple[int
         yield line, {**content, **item}
 
 
-def _cells(file: Path, columns: Columns, faults: Faults) -> Iterator[tuple[int, Json]]:
-    """Read lines below a header, separated by tabs and quoted as CSV; numbers and lists are JSON."""
+def delimiter_of(text: str) -> str:
+    """Return what separates the columns of a header; spreadsheets write what does so in their country."""
+    return max(",;\t", key=text.partition("\n")[0].count)
+
+
+def read_cells(
+    file: Path, columns: Columns, faults: Faults, delimiter: str = "\t", expected: Iterable[str] = ()
+) -> Iterator[tuple[int, Json]]:
+    """Read lines below a header, quoted as CSV; numbers and lists are JSON. The case of the header does not matter.
+
+    :param columns: kinds of the columns that must be there.
+    :param expected: all that may be there, for messages; by default *columns*.
+    """
+    faults.read.add(file)
+    spelling = Spelling(file, faults.respelt)
+    reader = None
     try:
-        reader = csv.DictReader(io.StringIO(read_text(file), newline=""), delimiter="\t")
-        missing = [name for name in columns if name not in (reader.fieldnames or ())]
-        if missing:
-            faults.add(file, 1, f"column {', '.join(missing)} is missing: expected {', '.join(columns)}")
+        reader = csv.DictReader(io.StringIO(read_text(file), newline=""), delimiter=delimiter, strict=True)
+        header = reader.fieldnames = [tidy(name).casefold() for name in reader.fieldnames or ()]
+        missing = [name for name in columns if name not in header]
+        if missing or len(set(header)) < len(header):
+            what = f"column {', '.join(missing)} is missing" if missing else "two columns have the same name"
+            faults.add(file, 1, f"{what}: expected {', '.join(expected or columns)}, found {shown(header)}")
             return
         for row in reader:
-            if None in row or None in row.values():
-                found = shown(list(row.values()))
-                faults.add(file, reader.line_num, f"expected as many columns as the header has, found {found}")
+            cells = [cell for cell in (*row.values(), *(row.get(None) or ())) if isinstance(cell, str)]
+            line = reader.line_num - sum(cell.count("\n") for cell in cells)
+            if len(cells) != len(header):
+                quote = f"quote a cell that contains {delimiter!r}"
+                faults.add(file, line, f"{len(cells)} cells for {len(header)} columns, {shown(cells)}: {quote}")
             else:
-                yield reader.line_num, {name: _cell(text, columns.get(name, "text")) for name, text in row.items()}
+                yield (
+                    line,
+                    spelling.of(line, {name: _cell(text, columns.get(name, "text")) for name, text in row.items()}),
+                )
     except csv.Error as error:
-        faults.add(file, None, f"not a table: {error}")
+        faults.add(file, reader.line_num + 1 if reader else None, f"not a table: {error}")
     except Unreadable as error:
         faults.keep(error)
 
@@ -171,7 +193,7 @@ READERS: dict[str, RowReader] = {
     "lines": _lines,
     "list": lambda file, columns, faults: read_json_items(file, {}, faults),
     "samples": _samples,
-    "cells": _cells,
+    "cells": read_cells,
 }
 """Parsers of files: JSON Lines, a list of objects, the samples of an object, tab-separated cells."""
 

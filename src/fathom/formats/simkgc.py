@@ -18,12 +18,11 @@ import pyarrow.compute as pc
 
 from fathom.data.columns import Columns
 from fathom.data.graph.cache import cached
-from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, entity_table, named_by_id
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Format
-from fathom.formats.kg import distinct_ids, graph_of_rows, index_triples, with_unnamed
-from fathom.formats.kg_triples import check_triples
+from fathom.formats.kg import graph_data, graph_of_rows, index_triples, with_unnamed
+from fathom.formats.kg_triples import check_triples, distinct_ids
 from fathom.formats.rows import keys_of
 from fathom.formats.tables import data_files
 from fathom.reading import Faults, resolve_packed, stands
@@ -63,9 +62,7 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
     if faults.found:
         return None
     graph = cached([*triples.values(), *files.values()], faults, lambda: _read_graph(triples, files, texts, faults))
-    if graph is None or faults.found:
-        return None
-    return graph_queryset(graph, name=folder.name, notes=tuple(faults.notes))
+    return graph_data(folder, graph, faults)
 
 
 def _folder(path: Path) -> Path:
@@ -134,7 +131,7 @@ def _read_graph(
 
 def _lines(file: Path, faults: Faults) -> Lines:
     part = Columns(file, ("line",), faults, delimiter=_WHOLE_LINE)
-    fields = pc.split_pattern(part["line"], "\t")
+    fields = pc.split_pattern_regex(part["line"], r"\pZ*\t\pZ*")
     short = np.flatnonzero(pc.less(pc.list_value_length(fields), 2).to_numpy())
     part.complain(
         short, lambda row: f"expected an id and a text, separated by a tab, found {part['line'][row].as_py()[:60]!r}"

@@ -22,7 +22,7 @@ from fathom.data.templates import SUBJECT, Sentence
 from fathom.formats.base import Draft, Format, check_templates
 from fathom.formats.facts import ClosedQuestion, Fact, NamedAnswer, RelationEntry, add_facts, add_questions, completed
 from fathom.formats.rows import READERS, Columns, Row, RowReader, beginning, keys_of, texts_in
-from fathom.reading import Faults, Unreadable, first_few, opened, shown, stands
+from fathom.reading import Faults, shown, stands
 
 _LAYOUT = "@layout"
 """Where a row has its :class:`Layout`, under a name that no column has."""
@@ -118,7 +118,6 @@ class Record(_Declared):
     :param prefer: beginning of the name of the file that is read if several have the same facts.
     :param separate: files are independent, so that one with faults is left out if others have none.
     :param largest_first: read the files from the last name to the first.
-    :param notes_rest: note other files with this ending.
     """
 
     expects: str
@@ -135,7 +134,6 @@ class Record(_Declared):
     prefer: str = ""
     separate: bool = False
     largest_first: bool = False
-    notes_rest: bool = True
 
 
 Make = Callable[[Draft, Iterator[Row]], Mapping[str, Any]]
@@ -167,8 +165,6 @@ class Table:
         if not files and not self.record.needs:
             faults.add(path, None, self._refusal(path))
             return None
-        if self.record.notes_rest:
-            _note_rest(path, [file for file in self._candidates(path) if file not in files], faults)
         for file in files:
             if file.with_suffix("") in files:
                 faults.add(file, None, f"is next to {file.stem}: both have the same content, remove one of the two")
@@ -206,11 +202,15 @@ class Table:
             others = ", ".join(file.name for file in files if file != chosen)
             same = f"the same facts as {chosen.name}, which is read: give another file to read it"
             faults.note(path, None, f"{others} have {same}")
+            faults.read.update(files)
             files = {chosen: files[chosen]}
         if not self.record.separate:
             return (row for file, layout in files.items() for row in self._rows_of(file, layout, faults, len(files)))
         by_file = {file: Faults() for file in files}
         rows = {file: list(self._rows_of(file, files[file], own, len(files))) for file, own in by_file.items()}
+        for own in by_file.values():
+            faults.read |= own.read
+            faults.respelt += own.respelt
         leave_out({file: own.found for file, own in by_file.items()}, rows, faults)
         return (row for some in rows.values() for row in some)
 
@@ -360,17 +360,3 @@ def data_files(path: Path, *endings: str) -> list[Path]:
     except OSError:
         return []
     return [file for file in paths if file.name.removesuffix(".gz").endswith(endings)]
-
-
-def _note_rest(path: Path, rest: Iterable[Path], faults: Faults) -> None:
-    """Note the files that are not read; unreadable ones are faults."""
-    others = []
-    for file in rest:
-        try:
-            with opened(file) as stream:
-                stream.read(1)
-            others.append(file.name)
-        except Unreadable as error:
-            faults.keep(error)
-    if others:
-        faults.note(path, None, f"files of another layout, not read: {first_few(others, 10)}")

@@ -129,7 +129,7 @@ class _Estimates:
         assert isinstance(step, ProbeStep)
         key = repr((step.probe, step.model, step.data, step.options.model_copy(update={"seed": 0})))
         if key not in self._known:
-            entry, data = PROBES.find(step.probe), self._opened.data(step.data)
+            entry, data = PROBES.find(step.probe), self._opened.data(step.data, step.options.columns)
             self._known[key] = self._forecaster.forecast(entry, str(step.model), data, step.options)
         return self._known[key]
 

@@ -105,7 +105,7 @@ class LinkStep(Step):
         """Train and evaluate the predictor, resuming if it was stopped."""
         from fathom.run import run
 
-        data = opened.data(self.data)
+        data = opened.data(self.data, self.options.columns)
         train_links(self.kind, data, self.training, self.predictor)
         predictor = open_links(self.predictor, data, asking=self.asking)
         # Named by its place in the plan, so that its manifest is the same elsewhere.

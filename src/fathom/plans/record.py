@@ -117,7 +117,7 @@ def changed_steps(steps: Sequence[Step], record: Json, opened: Opened | None = N
 def _replaced(step: ProbeStep, record: Json, opened: Opened, hashes: dict[str, str | None]) -> Iterator[str]:
     """Yield a line on the data and the model of a run if other content is under their names now."""
     identity = RunFolder(step.folder).manifest["identity"]
-    if identity["data"].get("content_hash") != opened.data(step.data).content_hash:
+    if identity["data"].get("content_hash") != opened.data(step.data, step.options.columns).content_hash:
         yield f"  {step.data}: its content has changed"
     if stamps_of(step.model) != record["models"].get(step.model):  # else its weights need not be read
         if step.model not in hashes:
@@ -181,4 +181,4 @@ def count_queries(step: ProbeStep, opened: Opened) -> int | None:
     selection = Selection.from_options(step.options)
     if selection.single_token or selection.tail_tokens is not None:
         return None
-    return len(select(opened.data(step.data), step.options).data.queries)
+    return len(select(opened.data(step.data, step.options.columns), step.options).data.queries)

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from fathom.data.queries import QuerySet
+from fathom.data.selection.options import Order
 from fathom.errors import BadInput, FathomError
 from fathom.formats import read
 from fathom.probes.models import loading_key, open_model
@@ -28,7 +29,7 @@ class Opened:
     """The models and data that steps use: one model in memory at a time."""
 
     def __init__(self) -> None:
-        self._data: dict[str, QuerySet] = {}
+        self._data: dict[tuple[str, Order | None], QuerySet] = {}
         self._model: tuple[Any, Any] = (None, None)
         self._warm: set[tuple[str, Any]] = set()
 
@@ -38,13 +39,14 @@ class Opened:
         self._warm.add((probe, model))
         return not known
 
-    def data(self, data: str | Path | QuerySet) -> QuerySet:
-        """Read a data set once."""
+    def data(self, data: str | Path | QuerySet, columns: Order | None = None) -> QuerySet:
+        """Read a data set once. :param columns: order of the columns in files of triples."""
         if isinstance(data, QuerySet):
             return data
-        if str(data) not in self._data:
-            self._data[str(data)] = read(data)
-        return self._data[str(data)]
+        key = str(data), columns
+        if key not in self._data:
+            self._data[key] = read(data, columns)
+        return self._data[key]
 
     def model(self, model: Any, options: ProbeOptions) -> Any:
         """Open a model by its name, unless it is the last one; call a loader; return a loaded model."""
@@ -207,7 +209,7 @@ class ProbeStep(Step):
         """Evaluate the probe; of an exclusive run, note its time."""
         from fathom.run import run
 
-        model, data = opened.model(self.model, self.options), opened.data(self.data)
+        model, data = opened.model(self.model, self.options), opened.data(self.data, self.options.columns)
         if not self.exclusive or self.finished():
             run(self.probe, model, data, self.options, self.folder, report)
             return

@@ -79,6 +79,7 @@ def question_lines(file: Path, faults: Faults) -> list[QuestionLine]:
 
 
 def _comma_lines(file: Path, faults: Faults) -> list[QuestionLine]:
+    faults.read.add(file)
     try:
         lines = read_text(file).splitlines()
     except Unreadable as error:

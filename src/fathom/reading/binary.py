@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from fathom.reading.bounds import ROWS, grown, most_unpacked
 from fathom.reading.files import DAMAGED, Unreadable, check_file
 
+INDEX = "__index_level_"
+"""Start of the name of a column that pandas makes of an index without a name."""
 _BYTES = 8
 """Least bytes of a value in memory."""
 
@@ -54,6 +57,16 @@ def parquet_file(
         if name in table.column_names and (count := table.column(name).null_count):
             raise Unreadable(path, None, f"column {name} is empty in {count:,} of {len(table):,} rows: {what_to_do}")
     return _cast(path, table, expected or {}, what_to_do)
+
+
+def index_columns(table: pa.Table) -> list[str]:
+    """Return the columns that are the index of a table written by pandas, by its metadata or by their names."""
+    try:
+        names = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        names = ()
+    names = names if isinstance(names, list) else ()
+    return [name for name in table.column_names if name in names or name.startswith(INDEX)]
 
 
 def _check_rows(path: Path, size: int, about: Any) -> None:

@@ -51,6 +51,11 @@ class Missing(Unreadable):
     """The file does not exist."""
 
 
+def short_place(file: Path, line: int | None) -> str:
+    """Return folder, file and line, as of one of many places in a note."""
+    return f"{file.parent.name}/{file.name}" + (f":{line}" if line is not None else "")
+
+
 def located(path: Path, line: int | None, message: str) -> str:
     """Return "file:line: message", or "file is damaged …", without control characters."""
     file = printable(str(path))

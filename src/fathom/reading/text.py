@@ -1,6 +1,7 @@
 """Foreign JSON, JSON Lines and YAML; faults carry their line.
 
-Functions that take :class:`Faults` collect all faults; the others raise the first.
+Functions that take :class:`Faults` are readers of data: they collect all faults and tidy all texts
+(:mod:`~fathom.reading.spelling`); the others raise the first fault.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from typing import Any
 
 from fathom.errors import BadInput
 from fathom.reading.bounds import DEPTH, NODES, OPTIONS
-from fathom.reading.files import Unreadable, file_exists, located, read_text, shown, text_lines
+from fathom.reading.files import Unreadable, file_exists, located, read_text, short_place, shown, text_lines
+from fathom.reading.spelling import OUTER, Respelt, Spelling
 
 Json = dict[str, Any]
 """A JSON object."""
+SHOWN_PLACES = 5
+"""Respelt texts that a note shows."""
 LONGEST_MESSAGE = 1500
 """Characters of a message; longer ones are cut in the middle."""
 _BEGINS = ("{", "[")
@@ -208,11 +212,18 @@ def as_read_back(value: Any) -> Any:
 
 
 class Faults:
-    """A collection of faults (``found``) and notes."""
+    """A collection of faults (``found``) and notes of a data set.
+
+    ``read`` has its files. ``respelt`` has the texts that are read in another spelling, with file and line; once noted,
+    they are in ``tidied``.
+    """
 
     def __init__(self) -> None:
         self.found: list[str] = []
         self.notes: list[str] = []
+        self.read: set[Path] = set()
+        self.respelt: list[Respelt] = []
+        self.tidied: list[Respelt] = []
 
     def add(self, file: Path, line: int | None, message: str) -> None:
         """Add a fault.
@@ -226,6 +237,18 @@ class Faults:
     def note(self, file: Path, line: int | None, message: str) -> None:
         """Add a note on what is unusual but readable; parameters as of :meth:`add`."""
         self.notes.append(located(file, line, message))
+
+    def note_respelt(self) -> None:
+        """Note the texts that are read in another spelling (:mod:`fathom.reading.spelling`), the first with lines."""
+        outer = [place for place in self.respelt if place[2].strip(OUTER) != place[2]]
+        inner = [place for place in self.respelt if place[2].strip(OUTER) == place[2]]
+        self.tidied += self.respelt
+        self.respelt = []
+        for places, what in ((outer, "white space at their ends is dropped"), (inner, "read in composed form, NFC")):
+            shown = [f"{_place(file, line, text)} {text[:60]!a}" for file, line, text in places[:SHOWN_PLACES]]
+            if shown:
+                more = f" and {len(places) - len(shown):,} more" if len(places) > len(shown) else ""
+                self.notes.append(f"{len(places):,} text{'s' * (len(places) > 1)}, {what}: {', '.join(shown)}{more}")
 
     def keep(self, error: BadInput) -> None:
         """Add the faults of an error, each once."""
@@ -255,6 +278,14 @@ def repetition(lines: dict[Any, int], key: Hashable, line: int, name: str) -> st
     return "" if first == line else f"{name} is in line {first} already: remove one of the two"
 
 
+def _place(file: Path, line: int | None, text: str) -> str:
+    """Return file and line of a text, which is searched in a file whose lines are not known."""
+    if line is None:
+        lines = enumerate(read_text(file).splitlines(), start=1)
+        line = next((number for number, some in lines if json.dumps(text) in some or f'"{text}"' in some), None)
+    return short_place(file, line)
+
+
 def line_of(path: Path, key: str) -> int | None:
     """Return the first line of a JSON file with that key; None if there is none."""
     try:
@@ -268,6 +299,11 @@ def line_of(path: Path, key: str) -> int | None:
 
 def read_json(path: Path, faults: Faults) -> Any:
     """Read JSON; return None after a fault."""
+    return Spelling(path, faults.respelt).of(None, _untidied(path, faults))
+
+
+def _untidied(path: Path, faults: Faults) -> Any:
+    faults.read.add(path)
     try:
         value = json_file(path)
     except Unreadable as error:
@@ -279,7 +315,8 @@ def read_json(path: Path, faults: Faults) -> Any:
 
 
 def read_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
-    """Yield (line number, line) up to the first fault."""
+    """Yield (line number, line), untidied, up to the first fault."""
+    faults.read.add(path)
     try:
         yield from enumerate(text_lines(path), start=1)
     except Unreadable as error:
@@ -291,6 +328,8 @@ def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> It
 
     :param required: fields with their types.
     """
+    faults.read.add(path)
+    spelling = Spelling(path, faults.respelt)
     try:
         for number, line in enumerate(text_lines(path), start=1):
             if not line:
@@ -304,21 +343,21 @@ def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> It
             if why := _row_fault(row, required):
                 faults.add(path, number, why)
             else:
-                yield number, row
+                yield number, spelling.of(number, row)
     except Unreadable as error:
         faults.keep(error)
 
 
 def read_json_items(path: Path, required: dict[str, type], faults: Faults) -> Iterator[tuple[int, Json]]:
     """Yield (line number, object) as :func:`read_json_lines`, from a file that is one list."""
-    value = read_json(path, faults)
+    value, spelling = _untidied(path, faults), Spelling(path, faults.respelt)
     if not isinstance(value, list | None):
         faults.add(path, 1, f"expected a list of objects [{{…}}, …], found {shown(value, 40)}")
     for number, row in zip(_lines_of_items(read_text(path)), value, strict=True) if isinstance(value, list) else ():
         if why := _row_fault(row, required):
             faults.add(path, number, why)
         else:
-            yield number, row
+            yield number, spelling.of(number, row)
 
 
 def _lines_of_items(text: str) -> Iterator[int]:

@@ -29,8 +29,13 @@ BIG = 1_000_000
 _TABLES = ("entities", "relations", "triples")
 
 
-def cached(sources: Sequence[Path], faults: Faults, read: Callable[[], KnowledgeGraph | None]) -> KnowledgeGraph | None:
-    """Return the graph that *read* makes of the *sources*, from the cache if it is there. Notes are kept with it."""
+def cached(
+    sources: Sequence[Path], faults: Faults, read: Callable[[], KnowledgeGraph | None], order: str = ""
+) -> KnowledgeGraph | None:
+    """Return the graph that *read* makes of the *sources*, from the cache if it is there. Notes are kept with it.
+
+    :param order: of the columns, where it was given.
+    """
     root = cache_root()
     if root is None:
         return read()
@@ -39,13 +44,15 @@ def cached(sources: Sequence[Path], faults: Faults, read: Callable[[], Knowledge
             check_file(path)
     except Unreadable:
         return read()
-    digest = hashlib.sha256("\n".join(str(path.resolve()) for path in sources).encode())
+    faults.read.update(sources)
+    digest = hashlib.sha256("\n".join([*(str(path.resolve()) for path in sources), *filter(None, [order])]).encode())
     folder = root / "graphs" / digest.hexdigest()[:16]
     with suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException, Unreadable):  # missing, stale or damaged
         graph, notes = _load(folder, sources)
         faults.notes += notes
         return graph
     fresh = read()
+    faults.note_respelt()
     if fresh is not None and len(fresh) >= BIG and not faults.found:
         with suppress(OSError, RunFailed):  # a full disk or a read-only home is no reason to stop
             _save(folder, sources, fresh, faults.notes)

@@ -11,8 +11,23 @@ from fathom.options import CIRCUMSTANCE, EVERYTHING, LATER, Group, Seed, opt, se
 
 Reading = Literal["auto", "template-based", "template-free"]
 Alteration = Literal["no", "negated", "misprimed", "paraphrased", "truncated", "no-subject"]
+Order = Literal["hrt", "htr"]
+"""Columns of triples: head, relation, tail; or head, tail, relation, as FB15k and WN18 were first published."""
 Words = Annotated[tuple[str, ...], BeforeValidator(separated)]
 Directions = Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(separated), Field(min_length=1)]
+
+
+Columns = Annotated[
+    Order | None,
+    opt(
+        None,
+        "Columns of files of triples: hrt (head, relation, tail; the default) or htr (head, tail, relation, the order "
+        "of FB15k and WN18 as first published).",
+        Group.DATA,
+        LATER,
+    ),
+]
+"""An option of all commands that read data."""
 
 
 class BasicSelectionOptions(BaseModel):
@@ -21,6 +36,7 @@ class BasicSelectionOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
     group: ClassVar = Group.SELECTION
 
+    columns: Columns = None
     relations: Words = opt((), "Evaluate only these relations, separated by commas.")
     split: str | None = opt(None, "Split of a knowledge graph: train, dev, test (the default) or all.")
     limit: int | None = opt(None, "Evaluate at most this many queries, drawn at random by --seed.", ge=1)

@@ -13,6 +13,7 @@ from fathom.data.queries import CandidateSet, Direction, Query, QuerySet, unrank
 from fathom.errors import BadInput
 from fathom.reading import Unreadable, read_text
 from fathom.reading.bounds import NAME
+from fathom.reading.spelling import tidy
 
 RELATION, DATA = "relation", "data"
 
@@ -90,7 +91,7 @@ def _listed(file: Path, known: CandidateSet, option: str) -> tuple[CandidateSet,
     except Unreadable as error:
         others = f", or {RELATION} or {DATA}" if option == "--pool" else ""
         raise BadInput(f"{option} {error}; expected a file with one name per line{others}") from error
-    names = [line.strip() for line in lines if line.strip()]
+    names = list(filter(None, map(tidy, lines)))
     if longest := next((at for at, line in enumerate(lines, start=1) if len(line) > NAME.most), None):
         raise BadInput(f"{option} {file}:{longest}: {NAME.fault()}")
     if not names:
