@@ -178,6 +178,22 @@ def test_a_templates_unasked_system_message_is_found(tokenizer, before, written)
     assert ChatTemplate(tokenizer, "Be brief.").unasked_system() == ""
 
 
+@pytest.mark.parametrize(("bos", "template", "noted"), [
+    ("<|im_start|>", CHATML, True),
+    ("<|endoftext|>", CHATML, False),
+    ("<|endoftext|>", LLAMA, False),  # before the whole chat, not before each turn
+    ("<|im_start|>", None, False),
+    ("<|im_start|>", "{% for", False),
+])  # fmt: skip
+def test_a_bos_that_marks_turns_is_noted(data, tmp_path, bos, template, noted):
+    """As in SmolLM2, whose texts begin with the sign that begins a turn."""
+    tokenizer = dressed(small_tokenizer(), template)
+    tokenizer.bos_token = bos
+    network = build("GPT2LMHeadModel", vocab_size=len(tokenizer), n_layer=1, n_head=2, n_embd=32, n_positions=256)
+    folder = run("statement", make_local(network, tokenizer), data, PROBES["statement"].options(), tmp_path / "r")
+    assert stated(folder.manifest["circumstances"].get("notes", []), "--bos none", bos) == noted
+
+
 def test_white_space_before_the_assistants_words_is_given(tokenizer):
     tokenizer.chat_template = LLAMA
     template = ChatTemplate(tokenizer)

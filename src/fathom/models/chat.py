@@ -120,6 +120,16 @@ class ChatTemplate:
         return str(text)
 
 
+def bos_marks_turns(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Return whether the BOS token begins each turn of a chat, and not texts alone."""
+    if tokenizer.bos_token in (None, tokenizer.eos_token) or tokenizer.chat_template is None:
+        return False
+    try:
+        return ChatTemplate(tokenizer).frame().count(str(tokenizer.bos_token)) > 1
+    except BadInput:  # the template fails, which concerns chats alone
+        return False
+
+
 def _messages(turns: Sequence[tuple[str, str]]) -> list[Message]:
     return [{"role": role, "content": content} for role, content in turns if content]
 

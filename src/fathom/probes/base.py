@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from fathom.data.queries import Query, QuerySet
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
+from fathom.models.chat import ChatTemplate, bos_marks_turns
 from fathom.probes.options import FewShotOptions, ProbeOptions
 from fathom.progress import Progress
 from fathom.prompts.wording import FewShot
@@ -24,9 +25,6 @@ from fathom.scoring.rows import Columns, PromptedQuery
 from fathom.scoring.seq2seq import Form
 from fathom.store.manifest import CHAT_FRAME, CHAT_TOKENS
 from fathom.store.predictions import Scoring
-
-if TYPE_CHECKING:
-    from fathom.models.chat import ChatTemplate
 
 OptionsT = TypeVar("OptionsT")
 Facts = dict[str, Any]
@@ -271,8 +269,16 @@ class ShardedProbe(Probe):
 
     def _notes(self) -> list[str]:
         """Return notes for readers of the results."""
+        return list(self._chat_notes)
+
+    @cached_property
+    def _chat_notes(self) -> list[str]:
         system = "" if self.chat is None else self.chat.unasked_system()
-        return [f"the chat template itself begins with {excerpt_of(system)!r}"] if system else []
+        notes = [f"the chat template itself begins with {excerpt_of(system)!r}"] if system else []
+        if self.bos is not None and bos_marks_turns(self.model.tokenizer):
+            bos = self.model.tokenizer.convert_ids_to_tokens(self.bos)
+            notes.append(f"texts begin with the BOS token {bos}, which marks turns in chats: --bos none leaves it out")
+        return notes
 
     def circumstances(self) -> Facts:
         facts = {**self.budget.circumstances(), **self.screened, **self.model.circumstances()}
