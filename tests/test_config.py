@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import fathom as library
+from fathom.errors import BadInput
 from fathom.options import nearest
 from tests.messages import mentioned, mentions
 from tests.test_cli import gpt2, save
@@ -133,3 +135,14 @@ def test_a_misspelt_key_is_compared_with_all_options_of_a_builder(fathom, tmp_pa
     assert code == 2
     [line] = message.splitlines()
     assert mentioned(line, "--seeed", "seed?")
+
+
+def test_weights_are_not_read_if_the_data_is_wrong(model, tmp_path, monkeypatch):
+    """The model is still looked for, so that all that is wrong is said at once."""
+    monkeypatch.setattr("fathom.api.open_model", lambda *_: pytest.fail("the weights were read"))
+    with pytest.raises(BadInput, match=mentions("no data at", "nowhere")) as caught:
+        library.probe("statement", model, tmp_path / "nowhere")
+    assert len(caught.value.faults) == 1
+    with pytest.raises(BadInput, match=mentions("nowhere", "no-model")) as caught:
+        library.probe("statement", tmp_path / "no-model", tmp_path / "nowhere")
+    assert len(caught.value.faults) == 2

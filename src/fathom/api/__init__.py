@@ -14,7 +14,7 @@ from fathom.errors import BadInput, FathomError, MissingExtra, all_of, refuse
 from fathom.links.options import LinkOptions, LinkTraining
 from fathom.options import chosen_options, parse_options
 from fathom.probes import PROBES, Entry
-from fathom.probes.models import check_loaded, open_model
+from fathom.probes.models import check_loaded, check_model, open_model
 from fathom.probes.options import ProbeOptions
 from fathom.probes.shared_options import HERE
 from fathom.progress import ProgressSetting, detail, shown, starting
@@ -65,7 +65,8 @@ def probe(
                 return Result(finished, chosen.cluster).keep_metrics()
             part = _collect(faults, lambda: narrow(queryset, entry.load().complete_options(chosen, queryset)))
         here = chosen is not None or "server" not in options  # else the name is not of a model to load
-        local = _collect(faults, lambda: _model(model, chosen or kind())) if here else None
+        opened = _found if faults else _model  # weights are not read for nothing
+        local = _collect(faults, lambda: opened(model, chosen or kind())) if here else None
     if faults or chosen is None or queryset is None or local is None:
         raise BadInput(faults)
     detail(f"{entry.name} probe of {local!r} on {queryset!r}")
@@ -236,6 +237,14 @@ def evaluate_links(
     with shown(f"asking {Path(model).name}", progress) as report:
         folder = run("link", predictor, asked, chosen, out or tempfile.mkdtemp(prefix="fathom-"), report)
     return Result(folder, chosen.cluster).keep_metrics()
+
+
+def _found(model: ModelSource, options: ProbeOptions) -> Any:
+    """Check what can be known of a model without its weights."""
+    if isinstance(model, str | Path):
+        check_model(str(model), options)
+        return model
+    return _model(model, options)
 
 
 def _model(model: ModelSource, options: ProbeOptions) -> Any:
