@@ -86,6 +86,7 @@ class Query:
     :param sentences: natural sentences to use instead of the relation's templates.
     :param altered: further sentences from the data, by kind (:mod:`fathom.data.selection.altering`).
     :param distances: of each gold answer the steps in the data's hierarchy, 1 for the finest; () without a hierarchy.
+    :param one_of_several: the data have further gold answers, which are not candidates here.
     """
 
     id: str
@@ -101,6 +102,7 @@ class Query:
     sentences: tuple[Sentence, ...] = ()
     altered: Mapping[str, tuple[Sentence, ...]] = field(default_factory=dict)
     distances: tuple[int, ...] = ()
+    one_of_several: bool = False
 
     @property
     def fact_id(self) -> str | None:
@@ -110,7 +112,7 @@ class Query:
         """
         if not self.subject_id:
             return None
-        answer = self.gold[0] if len(self.gold) == 1 else "*"
+        answer = "*" if self.one_of_several or len(self.gold) != 1 else self.gold[0]
         head, tail = (self.subject_id, answer) if self.direction == "tail" else (answer, self.subject_id)
         return f"{head}|{self.relation}|{tail}"
 
