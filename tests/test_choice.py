@@ -61,6 +61,9 @@ def test_options_are_the_finest_gold_and_others_drawn_by_seed():
     [first, second] = made.queries
     own = made.candidates["type/0"].ids
     assert first.gold == ("player",)
+    assert (first.fact_id, second.fact_id) == (data.queries[0].fact_id, data.queries[1].fact_id)
+    assert data.queries[0].fact_id is not None
+    assert data.queries[0].fact_id.endswith("|type|*")
     assert len(own) == 4
     # Not the coarser gold answer, nor one that reads like it, nor the subject itself.
     assert set(own) - {"player"} <= {"agent", "work", "bank", "tower"}

@@ -277,7 +277,7 @@ def test_metrics_of_nothing(fathom, tmp_path):
 def test_data_commands(fathom, tmp_path):
     code, out, _ = fathom("data", "info", "geography")
     assert code == 0
-    assert "784" in out
+    assert "781" in out
     code, out, _ = fathom("data", "check", "geography")
     assert (code, "no faults" in out) == (0, True)
     code, out, _ = fathom("data", "list")

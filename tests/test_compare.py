@@ -459,6 +459,17 @@ def test_a_pair_that_cannot_be_compared_is_a_line(made):
     assert [row["first"] for row in json.loads(found.to_json())["not compared"]] == ["a", "a", "b", "b", "c"]
 
 
+@pytest.mark.parametrize("models", ["ab", "aa"])
+def test_one_correct_answer_and_several_are_not_paired(made, fathom, models):
+    """Two facts have further correct answers in a later version of the data; the other six pair by fact_id."""
+    later = world([[0], [0, 1], [0], [0], [0], [0, 2, 3], [0], [0]], relations=2)
+    runs = [knows(made, FIRST, model, data) for model, data in zip(models, (FOUR, later), strict=True)]
+    code, _, said = fathom("compare", *(run.path for run in runs))
+    assert code == 2
+    assert stated(said, "2 facts", "s001|r0|*", "s005|r1|*", runs[0].path, runs[1].path)
+    assert compare([runs[1], knows(made, SECOND, "c", later)]).pairs[0].facts == 8
+
+
 def test_bad_input_is_a_line_each(made, fathom, tmp_path):
     good, unfinished, damaged = knows(made, FIRST, "a"), knows(made, FIRST, "b"), knows(made, FIRST, "c")
     (unfinished.path / "predictions" / "part-0.parquet").unlink()

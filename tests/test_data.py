@@ -113,10 +113,34 @@ def test_bear_big_keeps_its_odd_lines(shared_data):
 
 def test_geography_comes_with_the_package():
     data = read("geography")
-    assert {id_: len(queries) for id_, queries in data.by_relation().items()} == dict.fromkeys(
-        ("capital", "continent", "currency", "language"), 196
-    )
-    assert data.licence == "CC0-1.0"
+    counts = {id_: len(queries) for id_, queries in data.by_relation().items()}
+    assert counts == {"capital": 193, "continent": 196, "currency": 196, "language": 196}
+    assert (data.version, data.licence) == ("2", "CC0-1.0")
+    assert data.notes == ()
+
+
+def test_geography_accepts_every_correct_answer():
+    """Other official languages and parts of a country are right; what only some sources count is not ranked."""
+    data = read("geography")
+    facts = {(query.subject, query.relation): query for query in data.queries}
+    assert facts["Belgium", "language"].gold == ("Dutch", "French", "German")
+    assert facts["Turkey", "continent"].gold == ("Asia", "Europe")
+    assert facts["Panama", "currency"].gold == ("balboa", "United States dollar")
+    assert facts["Bolivia", "capital"].fact_id == "Bolivia|capital|*"
+    assert facts["Monaco", "capital"].gold == ("Monaco",)
+    assert (facts["Mali", "language"].gold, facts["Mali", "language"].known) == (("Bambara",), ("Arabic", "French"))
+    assert not {"Monte Carlo", "Singapore City", "manat", "som"} & {
+        name for space in data.candidates.values() for name in space.names
+    }
+    assert ("Israel", "capital") not in facts
+
+
+def test_majority_baselines_of_geography_by_hand():
+    """Africa is among the right answers of 54 countries of 196, the euro of 27, and English of 59."""
+    statistics = {row.relation: row.majority for row in relation_statistics(read("geography"))}
+    assert statistics["continent"] == pytest.approx(54 / 196)
+    assert statistics["currency"] == pytest.approx(27 / 196)
+    assert statistics["language"] == pytest.approx(59 / 196)
 
 
 def test_a_clean_bear_folder(tmp_path):
@@ -188,8 +212,14 @@ def test_native_sentences(tmp_path):
 def test_native_several_answers_and_own_candidates(tmp_path):
     relations = [{"relation": "speaks", "templates": ["[X] speaks [Y]."], "candidates": ["Thai", "Lao", "Malay"]}]
     facts = [{"subject": "Ann", "relation": "speaks", "answers": ["Thai", "Lao"], "known": ["Malay"]}]
-    (query,) = read(native_folder(tmp_path / "n", facts, relations)).queries
+    facts.append({"subject": "Bob", "relation": "speaks", "answer": "Thai"})
+    data = read(native_folder(tmp_path / "n", facts, relations))
+    query, other = data.queries
     assert (query.gold, query.known, query.fact_id) == (("Thai", "Lao"), ("Malay",), "Ann|speaks|*")
+    assert other.fact_id == "Bob|speaks|Thai"
+    # Of Ann's two ranked candidates both are right, of Bob's three one; Thai is right for both.
+    assert random_baseline(data, list(data.queries)) == pytest.approx((2 / 2 + 1 / 3) / 2)
+    assert majority_share(list(data.queries)) == 1.0
 
 
 def test_native_as_parquet(tmp_path):

@@ -22,7 +22,7 @@ from tests.test_knowledge import small
 
 def test_a_query_set_is_one_line():
     shown = repr(fathom.read_data("geography"))
-    expected = "784 queries, 4 relations: capital, continent, currency, language, of a graph of 784 triples"
+    expected = "781 queries, 4 relations: capital, continent, currency, language, of a graph of 907 triples"
     assert shown == f"<QuerySet 'geography': {expected}>"
 
 

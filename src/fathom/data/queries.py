@@ -87,6 +87,7 @@ class Query:
     :param altered: further sentences from the data, by kind (:mod:`fathom.data.selection.altering`).
     :param place: file and line from which it was read, for messages; "" if unknown.
     :param distances: of each gold answer the steps in the data's hierarchy, 1 for the finest; () without a hierarchy.
+    :param one_of_several: the data have further gold answers, which are not candidates here.
     """
 
     id: str
@@ -103,6 +104,7 @@ class Query:
     altered: Mapping[str, tuple[Sentence, ...]] = field(default_factory=dict)
     distances: tuple[int, ...] = ()
     place: str = field(default="", compare=False, repr=False)
+    one_of_several: bool = False
 
     @property
     def fact_id(self) -> str | None:
@@ -112,7 +114,7 @@ class Query:
         """
         if not self.subject_id:
             return None
-        answer = self.gold[0] if len(self.gold) == 1 else "*"
+        answer = "*" if self.one_of_several or len(self.gold) != 1 else self.gold[0]
         head, tail = (self.subject_id, answer) if self.direction == "tail" else (answer, self.subject_id)
         return f"{head}|{self.relation}|{tail}"
 

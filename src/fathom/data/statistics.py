@@ -40,8 +40,10 @@ class RelationStatistics(NamedTuple):
 
 
 def random_baseline(queryset: QuerySet, queries: list[Query] | tuple[Query, ...]) -> float:
-    """Return the expected accuracy of random guessing: the mean of gold answers / candidates."""
-    return sum(len(query.gold) / len(queryset.candidates[query.candidates]) for query in queries) / len(queries)
+    """Return the expected accuracy of random guessing: the mean share of gold answers in the ranked candidates."""
+    spaces = [queryset.candidates[query.candidates] for query in queries]
+    ranked = [max(1, len(space) - len(space.places(query.known))) for space, query in zip(spaces, queries, strict=True)]
+    return sum(len(query.gold) / count for query, count in zip(queries, ranked, strict=True)) / len(queries)
 
 
 def majority_share(queries: list[Query]) -> float:

@@ -98,7 +98,9 @@ def choices(
         drawn = drawn_options(f"{seed} {query.id}", space, ids[query.candidates], required, never, count, first)
         options = CandidateSet(query.id, tuple(drawn), tuple(map(space.name_of, drawn)))
         spaces[options.name], questions[query.id] = options, question
-        gold = replace(query, gold=query.gold[:1], known=(), candidates=options.name)
+        gold = replace(
+            query, gold=query.gold[:1], known=(), candidates=options.name, one_of_several=len(query.gold) > 1
+        )
         reason = "" if question else HEAD_ASKED if query.direction == "head" else NO_WORDS
         reason = reason or (NO_DISTRACTOR if len(options) < 2 else "")
         queries.append(replace(gold, unscored=reason) if reason and query.unscored is None else gold)

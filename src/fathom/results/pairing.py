@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from fathom.errors import BadInput, refuse
 from fathom.metrics.table import SHARE
+from fathom.reading import first_few
 from fathom.results import estimates
 from fathom.results.estimates import Estimate, Noise, point_estimate
 from fathom.results.facts import RunFacts
@@ -73,11 +74,12 @@ def common_facts(outcomes: Sequence[RunFacts], same_candidates: bool = True) -> 
     """Return the facts that all scored, in the order of the first.
 
     :param same_candidates: False if other candidates are the question.
-    :raises BadInput: none, or ranked among other candidates.
+    :raises BadInput: none, ranked among other candidates, or with one correct answer here and several there.
     """
     first, *others = outcomes
     refuse(f"{one.path} has no ranked facts at all" for one in outcomes if not one.scored_facts)
     both = first.scored_facts
+    refuse(line for other in others for line in _other_answers(first, other))
     for other in others:
         if other.scored_facts != first.scored_facts:
             both = [fact for fact in both if fact in other.place and fact not in other.left_out]
@@ -99,3 +101,17 @@ def common_facts(outcomes: Sequence[RunFacts], same_candidates: bool = True) -> 
                     "selection for both, of names that both can rank"
                 )
     return both
+
+
+def _other_answers(first: RunFacts, second: RunFacts) -> Iterator[str]:
+    """Yield a line if facts have several correct answers in one of two runs and a single one in the other."""
+    for several, single in ((first, second), (second, first)) if first.facts != second.facts else ():
+        heads = {fact.removesuffix("*"): fact for fact in several.facts if fact.endswith("|*")}
+        absent = {start for start, fact in heads.items() if fact not in single.place}
+        differing = absent.intersection(fact[: fact.rfind("|") + 1] for fact in single.facts) if absent else ()
+        if differing:
+            yield (
+                f"{len(differing):,} facts have several correct answers in {several.path} and one in {single.path}: "
+                f"{first_few([heads[start] for start in heads if start in differing])}; "
+                "evaluate both models on the same version of the data"
+            )
