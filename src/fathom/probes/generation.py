@@ -45,7 +45,7 @@ class _Question(NamedTuple):
     """A question as it is asked.
 
     :param prompt: what the model reads, or for a server all turns in lines.
-    :param bare: the question without examples, instruction or template.
+    :param bare: the question without instruction or template; of few-shot lines all.
     :param user: the last turn, for a server; *examples* are those before it.
     """
 
@@ -174,7 +174,7 @@ class GenerationProbe(ShardedProbe):
         if number == NO_TEMPLATE:
             assert self.lines is not None
             line, unscored = self.lines.question(query)
-            return _Question(unscored=unscored) if unscored is not None else self._in_chat(line, "", line)
+            return _Question(unscored=unscored) if unscored is not None else self._in_chat(line)
         if query.direction == "head":
             return _Question(unscored="a question asks for the tail, this query for the head")
         return self._worded(query, number)
@@ -185,18 +185,18 @@ class GenerationProbe(ShardedProbe):
         try:
             if self._is_plain:
                 return _Question(self.shots.prompt(query, template), bare)
-            return self._in_chat(bare, self.options.instruction, bare, self.shots.examples(query, template))
+            return self._in_chat(bare, self.options.instruction, self.shots.examples(query, template))
         except BadInput as error:
             return _Question(unscored=str(error))
 
-    def _in_chat(self, text: str, instruction: str, bare: str, examples: Sequence[Example] = ()) -> _Question:
-        """Return the question as the user's turn after examples, if there is a chat; else *text*."""
+    def _in_chat(self, bare: str, instruction: str = "", examples: Sequence[Example] = ()) -> _Question:
+        """Return the question as the last turn, after examples. :param instruction: below each question."""
 
         def instructed(question: str) -> str:
             return f"{question}\n{instruction}".rstrip("\n")
 
         turns = tuple((instructed(question), answer) for question, answer in examples)
-        user = instructed(text)
+        user = instructed(bare)
         if self.chat is not None:
             return _Question(self.chat.turn(user, turns), bare)
         return _Question("\n".join([*(f"{question} {answer}" for question, answer in turns), user]), bare, user, turns)
@@ -273,7 +273,7 @@ class GenerationProbe(ShardedProbe):
             answers = split_answers(text, self.options.separator, self.options.normalise)
         matched = self.matcher.match(query, answers)
         score = set_score(matched.right, matched.wrong, matched.gold)
-        first = self.mentions.first(query, question.bare, text)
+        first = self.mentions.first(query, question.bare.rpartition("\n")[2], text)
         self._among += first.is_right and score.f1 == 0
         by_scoring: dict[str, Columns] = {
             F1: {
