@@ -86,7 +86,7 @@ def _both_readings(folder: Path) -> None:
     answers = {"France": "Paris", "Japan": "Tokyo", "Peru": "Lima", "Chad": "Lome"}
     lists = [*(ROOT / "docs" / "examples").glob("town*"), folder / "chemicals.tsv", folder / "genes.txt"]
     named = [file.read_text(encoding="utf-8") for file in lists]
-    save(folder / "bert", bert(2000), *named, *answers, *answers.values(), "Iran Spain Asia Europe")
+    save(folder / "bert", bert(640), *named, *answers, *answers.values(), "Iran Spain Asia Europe")
     facts = [
         {"subject": subject, "relation": "capital", "answer": answer, "sentences": [f"{subject} is ruled from [Y]."]}
         for subject, answer in answers.items()

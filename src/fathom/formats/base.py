@@ -18,6 +18,8 @@ from fathom.reading.bounds import NAME, PROMPT, Bound
 ABOUT = "dataset.json"
 """Optional name, version and licence of a user's data set."""
 _DATA = re.compile(r".+\.(jsonl?|tsv|txt|csv|parquet|nt|ttl)(\.gz)?")
+_OF_BUILDS = {"entities.jsonl", "review.csv", "audit.csv"}
+"""What ``fathom build`` writes next to a data set and its manifest."""
 _NO_DATA = re.compile(r"(readme|licen[cs]e|copying|citation|notice|manifest|fetched)\b.*", re.IGNORECASE)
 
 
@@ -108,6 +110,8 @@ def note_unread(path: Path, faults: Faults) -> None:
     unread = []
     for file in files:
         if file in faults.read or not _DATA.fullmatch(file.name) or _NO_DATA.fullmatch(file.name):
+            continue
+        if file.name in _OF_BUILDS and file.with_name("manifest.json").exists():
             continue
         try:
             with opened(file) as stream:

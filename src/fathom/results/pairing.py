@@ -104,7 +104,12 @@ def common_facts(outcomes: Sequence[RunFacts], same_candidates: bool = True) -> 
 
 
 def _other_answers(first: RunFacts, second: RunFacts) -> Iterator[str]:
-    """Yield a line if facts have several correct answers in one of two runs and a single one in the other."""
+    """Yield a line if facts have several correct answers in one of two runs and a single one in the other.
+
+    In reverse, each answer is asked for by itself.
+    """
+    if first.options.get("reverse") != second.options.get("reverse"):
+        return
     for several, single in ((first, second), (second, first)) if first.facts != second.facts else ():
         heads = {fact.removesuffix("*"): fact for fact in several.facts if fact.endswith("|*")}
         absent = {start for start, fact in heads.items() if fact not in single.place}
