@@ -155,13 +155,13 @@ def test_table_4_of_the_paper_is_near(shared_data):
 
 
 def test_the_table_of_relations_with_token_counts_by_hand() -> None:
-    """Words stand for tokens, and a space before them for another: a share of each relation's facts has an answer of
+    """Words stand for tokens, and a space before them for another: a share of each relation's correct answers is of
     one; the last line is their mean."""
     data = read("geography")
     *_, table = data_tables(data, lambda texts: [len(text.split()) + text.startswith(" ") for text in texts])
     *rows, mean = table.objects()
     assert [row["relation"] for row in rows] == ["capital", "continent", "currency", "language"]
-    answers = [query.gold[0] for query in data.queries if query.relation == "continent"]
+    answers = [gold for query in data.queries if query.relation == "continent" for gold in query.gold]
     space = data.candidates["continent"]
     names = [space.name_of(id_) for id_ in answers]
     continent = rows[1]
