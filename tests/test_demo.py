@@ -19,7 +19,7 @@ from tests.test_fetch_model import entry
 
 CHAT = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
 ORDER = (
-    r"answers \d[\d.]* % \[[\d., ]+\] of 200 queries",
+    r"answers \d[\d.]* % \[[\d., ]+\] of 120 queries",
     r"random \d",
     "By relation",
     "Most confident mistakes",
@@ -65,7 +65,7 @@ def test_a_masked_model_only_ranks(fathom, tmp_path: Path, monkeypatch: pytest.M
     masked = save(tmp_path / "masked", bert())
     code, printed, said = fathom("demo", "--model", masked, "--out", tmp_path / "demo")
     assert code == 0, said
-    check_order(printed.replace("of 20 queries", "of 200 queries"), (*ORDER[:4], *ORDER[6:]))
+    check_order(printed.replace("of 20 queries", "of 120 queries"), (*ORDER[:4], *ORDER[6:]))
     assert "written" not in printed
 
 
@@ -103,6 +103,7 @@ def test_planted_models_replace_a_model_that_cannot_be_fetched(
     [
         (("--model", "/no/model"), ("/no/model",)),
         (("--model", "m", "--planted"), ("--planted", "--model")),
+        (("--model", ""), ("--model", "empty")),
     ],
 )
 def test_bad_input_is_one_line(fathom, tmp_path: Path, typed: tuple[str, ...], parts: tuple[str, ...]) -> None:

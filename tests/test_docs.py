@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
+from tests.real import real_model
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 README = ROOT / "README.md"

@@ -35,7 +35,11 @@ def make(does: str) -> typer.Typer:
 def demo(options: DemoOptions) -> None:
     if options.planted and options.model is not None:
         raise BadInput("--planted trains its own models: remove --model, or --planted")
-    name = None if options.planted else options.model or _fetched_model()
+    if options.model == "":
+        raise BadInput(
+            "--model is empty: expected a name, folder or GGUF file, or no --model for SmolLM2-135M-Instruct"
+        )
+    name = options.model if options.planted or options.model else _fetched_model()
     if name is None:
         _planted(options.out)
     else:
