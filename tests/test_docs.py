@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
+from tests.real import real_model
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 README = ROOT / "README.md"
@@ -126,13 +128,12 @@ def _of_stand_ins(words: list[str]) -> list[str]:
 
 @pytest.mark.slow
 def test_the_readme_prints_what_it_shows(desk, monkeypatch, capsys):
-    """With the causal model of ``fathom demo``, and a stand-in for "gpt2"."""
-    from fathom.formats import read
-    from fathom.training.options import PlantOptions
-    from fathom.training.planting import plant
+    """With the run of ``fathom demo``, and a stand-in for "gpt2"."""
+    from fathom.plans.demo import MODEL
 
+    real_model(MODEL)
     monkeypatch.chdir(desk)
-    plant(read("geography"), PlantOptions(kind="causal"), Path("demo/planted-causal"))
+    run_block(README, "sh", "fathom demo", monkeypatch)
     run_page(README, monkeypatch, capsys, _of_stand_ins)
 
 

@@ -22,7 +22,7 @@ from fathom.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, wh
 from fathom.report.counting import dimensions, kinds_of, label_of, weights
 from fathom.report.evidence import CAPITAL, SUBJECT, Evidence, PredictionColumns, showable
 from fathom.report.pack import UNSURE, packed_evidence
-from fathom.report.page import MODULES, report
+from fathom.report.page import MODULES, Opening, report
 from fathom.report.slices import slices
 from fathom.results.compare import compare
 from fathom.results.rows import Rows
@@ -417,6 +417,14 @@ def test_the_page_has_numbers_comparison_and_what_studies_kept(made, tmp_path):
     assert "0.1235" in text
     assert "corr|data:D" in text
     assert stated(text, "agreement.json", "tables")
+
+
+def test_the_opening_comes_before_the_plot_and_is_escaped(made, tmp_path):
+    opening = Opening(["<b>first</b>"], [Table(("a",), (("<i>cell</i>",),), "<u>title</u>")])
+    page = report([made(constant)], tmp_path / "r.html", opening=opening).path.read_text(encoding="utf-8")
+    first = page[page.index('id="answer"') : page.index('class="forest"')]
+    assert all(f"&lt;{tag}&gt;" in first for tag in "biu")
+    assert first.index("first") < first.index("title") < first.index("cell")
 
 
 def test_further_groups_cut_the_facts(made, tmp_path):

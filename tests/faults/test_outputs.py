@@ -25,7 +25,7 @@ RUN, OTHER, MODEL, FACTS, GRAPH, LINK = "run", "other", "model", "facts", "graph
 GEOGRAPHY = ("--data", "geography")
 ONE_RUN = dict.fromkeys(("depth", "ontology", "length-bias", "relations", "compute-time"), (RUN,))
 CALLS: dict[str, tuple[str, ...]] = {
-    "demo": (),
+    "demo": ("--planted",),
     "plan": ("plan.yaml",),
     "validate": (MODEL, *GEOGRAPHY),
     "watch": (MODEL, *GEOGRAPHY),
@@ -114,7 +114,7 @@ def test_nothing_else_is_replaced(desk, fathom, monkeypatch, tmp_path, command, 
     """Each place in turn: files and folders of a run, a model, data, inputs, and files of the user's own."""
     here = Path(shutil.copytree(desk, tmp_path / "desk"))
     monkeypatch.chdir(here)
-    monkeypatch.setattr("fathom.plans.demo.run_demo", lambda *_: "")  # minutes of training
+    monkeypatch.setattr("fathom.plans.planted_demo.run_planted_demo", lambda *_: "")  # minutes of training
     before = contents(here)
     places = (RUN, f"{RUN}/manifest.json", f"{MODEL}/config.json", f"{GRAPH}/train.tsv", "mine", "mine/compare.md")
     for place in places:

@@ -24,7 +24,7 @@ from fathom.reading.files import printable
 from fathom.reading.replies import excerpt_of
 
 COMMANDS = {
-    "demo": ("Start here", "See it work offline, in minutes: two small models learn half of a geography book."),
+    "demo": ("Start here", "See it work: what a small real model knows of geography, in minutes."),
     "probe": ("Ask", "Measure what a model knows of a data set."),
     "plan": ("Ask", "Make many runs, the studies of them and a report, from one file."),
     "validate": ("Ask", "Find out which probe tells what planted models have read, and how wrong it can be."),
@@ -51,7 +51,6 @@ COMMANDS = {
 """Name → heading in ``fathom --help`` and summary."""
 MODULES = {
     **dict.fromkeys(("import", "show", "resume", "metrics", "compare", "diff", "report", "merge"), "runs"),
-    **dict.fromkeys(("demo", "plant"), "train"),
     **dict.fromkeys(("plan", "validate", "watch"), "plan"),
 }
 """Name → module that makes the command, if it is not of the same name."""

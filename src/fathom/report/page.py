@@ -64,6 +64,13 @@ class Report(NamedTuple):
     notes: tuple[str, ...]
 
 
+class Opening(NamedTuple):
+    """What the first screen shows before the plot, in addition to the verdicts."""
+
+    sentences: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+
+
 class _Run(NamedTuple):
     """A run in the report. :param sides: one for each scoring."""
 
@@ -81,6 +88,7 @@ def report(
     studies: Sequence[tuple[str, list[Table]]] = (),
     overwrite: bool = False,
     pictures: Mapping[str, Sequence[Path]] = MappingProxyType({}),
+    opening: Opening = Opening(),
 ) -> Report:
     """Write runs to one self-contained HTML file: numbers, charts that filter each other, and every answer.
 
@@ -93,6 +101,7 @@ def report(
     :param studies: names and tables of studies, besides those saved with the runs.
     :param overwrite: replace a file that is no report of Fathom.
     :param pictures: PNG files of these studies, by the study's name.
+    :param opening: sentences and tables to begin with.
     :raises BadInput: none of the runs can be shown; *out* is a folder; *groups* cannot be read.
     :raises MissingExtra: a library that the page needs is not installed.
     :raises RunFailed: *out* cannot be written.
@@ -116,7 +125,7 @@ def report(
     comparison = _compare(shown, metrics, notes)
     title = title or f"Fathom: {len(shown)} run{'s' if len(shown) > 1 else ''}"
     tables = [(name, [*map(_image, pictures.get(name, ())), *_html(own, f"{name}: ")]) for name, own in studies]
-    page = _page(libraries, evidence, shown, comparison, notes, title, tables)
+    page = _page(libraries, evidence, shown, comparison, notes, title, tables, opening)
     write_text(path, map(without_controls, page))  # with names of any kind in it
     return Report(path, len(shown), tuple(notes))
 
@@ -169,6 +178,7 @@ def _page(
     notes: list[str],
     title: str,
     studies: Sequence[tuple[str, list[str]]],
+    opening: Opening,
 ) -> Iterator[str]:
     predictions = evidence.finish()
     dims, kinds, of_runs = dimensions(evidence, predictions), kinds_of(evidence, predictions), whole(evidence.views)
@@ -190,7 +200,8 @@ def _page(
         notes=[*notes, *faults],
         views=evidence.views,
         summaries=[(run.folder.path, _html(run.summary.tables, f"{run.folder.path}: ")) for run in shown],
-        answer=verdicts(comparison, [run.summary for run in shown]),
+        answer=dict.fromkeys([*opening.sentences, *verdicts(comparison, [run.summary for run in shown])]),
+        opening=_html(opening.tables),
         forests=plots,
         glyphs=GLYPHS,
         settings=differing_settings(evidence.views, sides),

@@ -1,8 +1,7 @@
-"""Commands that train small models: ``fathom demo`` and ``fathom plant``."""
+"""``fathom plant``: small models that know chosen facts."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 import typer
@@ -16,15 +15,9 @@ from fathom.options import Group, opt
 from fathom.progress import starting
 from fathom.training.options import PlantOptions
 
-EXAMPLES = {"demo": "fathom demo --out demo", "plant": "fathom plant --kind causal --data geography --out planted"}
 
-
-def make(name: str, does: str) -> typer.Typer:
-    return single(does, globals()[name], EXAMPLES[name])
-
-
-class DemoOptions(BaseModel):
-    out: Path = opt(Path("demo"), "Folder for the two models and their runs.", Group.OUTPUT)
+def make(does: str) -> typer.Typer:
+    return single(does, plant, "fathom plant --kind causal --data geography --out planted")
 
 
 class PlantFiles(BaseModel):
@@ -36,27 +29,6 @@ class PlantFiles(BaseModel):
     data: str = opt("geography", "Data folder, or the name of an embedded data set (geography).")
     columns: Columns = None
     out: NewFolder
-
-
-def demo(options: DemoOptions) -> None:
-    from fathom.errors import MissingExtra
-    from fathom.formats import read
-    from fathom.plans.demo import LIMITS, run_demo
-    from fathom.report.page import report
-    from fathom.studies.demo import text
-
-    out = options.out
-    say(text(run_demo(read("geography"), out, lambda line: say(line, err=True)), out))
-    try:
-        page = report(
-            [out / f"run-{kind}" for kind in LIMITS],
-            out / "report.html",
-            title="Two small models that learnt half of a geography book",
-            groups=out / "planted-causal" / "planted.jsonl",  # one seed: both models learnt the same half
-        )
-        say(f"\nEvery prompt and answer, with charts that filter each other: open {page.path} in a browser")
-    except MissingExtra as error:
-        say(f"\nno report: {error}")
 
 
 def plant(files: PlantFiles, options: PlantOptions) -> None:
