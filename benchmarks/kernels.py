@@ -303,3 +303,35 @@ def states(queries: int = 4, rounds: int = 3) -> None:
             plain = timed(lambda model=model: model.generate(prompts, 8))[1].cpu
         shared = timed(lambda model=model: model.generate(prompts, 8))[1].cpu
         table.row(f"{name}, writing", f"{plain:.2f}", f"{shared:.2f}", f"{plain / shared:.1f}", "")
+
+
+# ----------------------------------------------------------------------------------------------------------- precision
+
+
+@benchmark
+def precision(models: tuple[str, ...], count: int = 200) -> None:
+    """Measure token scores in float32 against one forward pass per statement in float64."""
+    from tests.test_precision import loop
+    from tests.test_precision import statements as texts
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from fathom.scoring.causal import causal_log_probs
+
+    torch.set_num_threads(1)
+    table = Table("model", "way", "rms, token", "max, token", "rms, statement", "max, statement")
+    for folder in models:
+        words = AutoTokenizer.from_pretrained(folder)
+        ids = [[words.bos_token_id, *words(text, add_special_tokens=False)["input_ids"]] for text in texts()[:count]]
+        exact = loop(folder, ids, torch.float64)
+        ways = {"transformers": loop(folder, ids, torch.float32)}
+        for way in ("Fathom", "Fathom, layers not exchanged"):
+            setting = patch.dict({}) if way == "Fathom" else patch("fathom.models.local.use_fast_kernels", lambda _: [])
+            with setting:
+                model = fathom.wrap_model(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), words)
+                ways[way] = [row[1:] for row in causal_log_probs(model, ids, Budget(None, model.device))]
+        for way, rows in ways.items():
+            tokens = [np.asarray(row, np.float64) - right for row, right in zip(rows, exact, strict=True)]
+            by_token, by_statement = np.concatenate(tokens), np.array([row.sum() for row in tokens])
+            parts = by_token, by_statement
+            off = [f"{size:.1e}" for part in parts for size in (np.sqrt(np.square(part).mean()), abs(part).max())]
+            table.row(folder.rpartition("/")[2], way, *off)

@@ -82,7 +82,7 @@ def test_scores_of_every_causal_path_are_compared(path, monkeypatch):
     sequences = [[0, *range(10, 16), 20 + number] for number in range(6)]
     budget = Budget(512, model.device)
     causal_log_probs(model, sequences, budget)
-    assert 0 < budget.evidence.largest < 1e-5
+    assert 0 <= budget.evidence.largest < 1e-5
     assert budget.evidence.sequences == 2
     monkeypatch.setattr(causal, path, wrong)
     with pytest.raises(RunFailed, match=mentions("1.4e-02")):  # a tenth of a nat over seven tokens

@@ -26,7 +26,7 @@ from fathom.data.graph.links import Links
 from fathom.errors import RunFailed
 from fathom.links.base import NOT_A_NUMBER
 from fathom.scoring.trie import AnswerTrie, Ints, padded
-from fathom.scoring.walk import SLACK, Branches, Floats, SearchGoal, SearchResult, SearchState, Walk
+from fathom.scoring.walk import Branches, Floats, SearchGoal, SearchResult, SearchState, Walk
 
 Layers = Sequence[tuple[Tensor, Tensor]]
 """Keys and values of each layer, each of shape (b, heads, tokens, d)."""
@@ -218,7 +218,7 @@ class NameState(SearchState):
         return not self.is_beyond()
 
     def is_proven(self) -> bool:
-        return self.cut == -np.inf or self.cut < self.bound() - SLACK
+        return self.cut == -np.inf or self.cut < self.bound() - self.slack
 
     def meet(self, nodes: Ints, totals: Floats) -> None:
         for walked in totals[nodes == self.answers.terminal[self.gold]].tolist():

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fathom.models.base import Model
+from fathom.models.base import Model, log_softmax
 
 PREFIX = 7
 """Tokens before the branches of the shortest check."""
@@ -26,6 +26,8 @@ REFUSED = (
     StopIteration,
 )
 """Errors of a model that cannot run what is requested."""
+PRECISION = 1e-4
+"""Nats per token by which scores in float32 may differ from those of single passes: the promise."""
 HALF = 0.25
 """Nats that rounding in half precision may change; branches differ by whole nats."""
 
@@ -33,23 +35,28 @@ HALF = 0.25
 def token_log_probs(model: Model, ids: list[int]) -> Tensor:
     """Return log p(token | those before it) of one causal sequence, in nats: the plain path.
 
-    One forward pass with the model's own mask and nothing shared.
+    One forward pass of the model's own layers with its own mask and nothing shared.
 
     :param ids: n token ids.
     :returns: float32, shape (n,); the first is NaN.
     """
-    return rows_log_probs(model, [ids])[0]
+    return plain_log_probs(model, [ids])[0]
 
 
-def rows_log_probs(model: Model, rows: list[list[int]], start: int = 1) -> Tensor:
+def plain_log_probs(model: Model, rows: list[list[int]], start: int = 1) -> Tensor:
     """Return :func:`token_log_probs` of b sequences of n tokens each, from one pass.
 
     :param start: position of the first token that is scored.
     :returns: shape (b, n); NaN before *start*.
     """
+    with model.original_layers():
+        return _log_probs(model, rows, start)
+
+
+def _log_probs(model: Model, rows: list[list[int]], start: int) -> Tensor:
     tokens = torch.tensor(rows, device=model.device)
     hidden = model.hidden(model.embed(tokens))[:, start - 1 : -1].flatten(0, 1)
-    log_probs = torch.log_softmax(model.logits(hidden), dim=-1)
+    log_probs = log_softmax(model.logits(hidden))
     scores = log_probs.gather(1, tokens[:, start:].reshape(-1, 1)).view(len(rows), -1)
     return torch.cat([scores.new_full((len(rows), start), torch.nan), scores], dim=1)
 
@@ -61,7 +68,7 @@ _Compared = tuple[Tensor, Tensor, float]
 def check(model: Model, path: Path, lengths: Sequence[int] = (SHORTEST,)) -> str | None:
     """Compare a fast path with the plain one in sequences of each of *lengths*.
 
-    Full precision must agree within 1e-4 nats.
+    Full precision must agree within :data:`PRECISION`.
 
     :returns: what is wrong at the first length at which they differ, or None.
     """
@@ -75,7 +82,7 @@ def check(model: Model, path: Path, lengths: Sequence[int] = (SHORTEST,)) -> str
             return outcome
         scores, expected, half = outcome
         off = (scores - expected).abs().max().item()
-        allowed = 1e-4 + 1e-6 * expected.abs().max().item()
+        allowed = PRECISION + 1e-6 * expected.abs().max().item()
         if model.dtype != torch.float32:
             allowed = max(allowed, half)
         if not off <= allowed:  # also a NaN
@@ -158,7 +165,7 @@ def _compare_tree(model: Model, longest: int) -> _Compared | str:
     def scores(vectors: Tensor, mask: Tensor) -> Tensor:
         return _branch_scores(model, model.hidden(vectors, positions, mask)[0, size:], branches, compared)
 
-    expected = rows_log_probs(model, [prefix + branches[i] for i in compared], size + 1)[:, size + 1 :]
+    expected = plain_log_probs(model, [prefix + branches[i] for i in compared], size + 1)[:, size + 1 :]
     vectors = model.embed(torch.tensor([tokens], device=model.device))
     packed, half = scores(vectors, visible), 0.0
     if model.dtype != torch.float32:
@@ -211,20 +218,20 @@ def _compare_cache(model: Model, longest: int) -> _Compared:
         return model.embed(tensor([[branches[i][depth] for i in chosen]]))
 
     rows = [[*prefix, *branches[i], 0] for i in (0, 2)]
-    expected = rows_log_probs(model, rows, size + 1)[:, size + 1 :].T.flatten()
+    expected = plain_log_probs(model, rows, size + 1)[:, size + 1 :].T.flatten()
     hidden, cache = model.grow(None, model.embed(tensor([prefix])), tensor([range(size)]))
     itself = torch.eye(3, dtype=torch.bool, device=model.device)
     sees_prefix = torch.ones(1, 3, size, dtype=torch.bool, device=model.device)
     hidden, cache = model.grow(
         cache, level(0, [0, 1, 2]), tensor([[size] * 3]), torch.cat([sees_prefix, itself[None]], dim=2)
     )
-    first = torch.log_softmax(model.logits(hidden[0]), dim=-1)
+    first = log_softmax(model.logits(hidden[0]))
     cache = cache.keep(tensor([*range(size), size, size + 2]))
     pair = itself[None, :2, :2]
     hidden, cache = model.grow(
         cache, level(1, [0, 2]), tensor([[size + 1] * 2]), torch.cat([sees_prefix[:, :2], pair, pair], dim=2)
     )
-    second = torch.log_softmax(model.logits(hidden[0]), dim=-1)[:, 0]
+    second = log_softmax(model.logits(hidden[0]))[:, 0]
     return torch.cat([first[[0, 2], [branches[0][1], branches[2][1]]], second]), expected, HALF
 
 
@@ -245,13 +252,13 @@ def _compare_states(model: Model, longest: int) -> _Compared:
         return torch.tensor(values, device=model.device)
 
     start = length + 1
-    expected = rows_log_probs(model, [prefix + branch for branch in branches], start)[:, start:]
+    expected = plain_log_probs(model, [prefix + branch for branch in branches], start)[:, start:]
     _, states = model.advance(None, model.embed(tensor([prefix])))
     states, rows = states.select(tensor([0, 0, 0])), [1, 0, 0]  # branch 1, and branch 0 twice
     scores = []
     for depth in range(steps):
         hidden, states = model.advance(states, model.embed(tensor([[branches[row][depth]] for row in rows])))
-        log_probs = torch.log_softmax(model.logits(hidden[:, 0]), dim=-1)
+        log_probs = log_softmax(model.logits(hidden[:, 0]))
         scores.append(torch.stack([log_probs[rows.index(i), branches[i][depth + 1]] for i in range(2)]))
         if depth == 0:
             states, rows = states.select(tensor([2, 0])), [0, 1]
@@ -271,11 +278,11 @@ def _compare_padding(model: Model, longest: int) -> _Compared:
 
     first = max(1, len(shorts[-1]) - COMPARED)
     rows = [*(short + [0] * (longest - len(short)) for short in shorts), long]
-    together = rows_log_probs(model, rows, first)
+    together = _log_probs(model, rows, first)
     starts = [max(1, len(short) - COMPARED) for short in shorts]
     pairs = list(zip(starts, shorts, strict=True))
     padded = [row[start : len(short)] for row, (start, short) in zip(together, pairs, strict=False)]
-    alone = [rows_log_probs(model, [short], start)[0, start:] for start, short in pairs]
+    alone = [plain_log_probs(model, [short], start)[0, start:] for start, short in pairs]
     return torch.cat(padded), torch.cat(alone), HALF
 
 
@@ -285,7 +292,7 @@ def _branch_scores(model: Model, hidden: Tensor, branches: list[list[int]], comp
     :param hidden: states of all branches, one after the other, shape (tokens, d).
     """
     rows = torch.stack([hidden[4 * i : 4 * i + 3] for i in compared])
-    log_probs = torch.log_softmax(model.logits(rows.flatten(0, 1)), dim=-1).view(len(compared), 3, -1)
+    log_probs = log_softmax(model.logits(rows.flatten(0, 1))).view(len(compared), 3, -1)
     wanted = torch.tensor([branches[i][1:] for i in compared], device=hidden.device)
     return log_probs.gather(2, wanted[:, :, None])[:, :, 0]
 

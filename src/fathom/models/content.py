@@ -13,6 +13,7 @@ from fathom.reading import opened
 HASHED = {".json", ".safetensors", ".bin", ".model", ".txt", ".py", ".spm", ".tiktoken", ".jinja"}
 """Suffixes of the files of a model: configuration, weights, tokenizer, code."""
 UNHASHED = {"planting.json", "pretraining.json"}
+"""Manifests of Fathom's own trainings."""
 GGUF = ".gguf"
 POOLING = Path("1_Pooling", "config.json")
 """How a sentence encoder makes one vector of its states."""
@@ -26,6 +27,11 @@ def gguf_file(name: str | os.PathLike[str]) -> Path | None:
     files = sorted(path.iterdir()) if os.path.isdir(name) else []
     found = [file for file in files if file.suffix.lower() == GGUF]
     return found[0] if len(found) == 1 and not any(file.suffix in HASHED for file in files) else None
+
+
+def is_trained_here(name: str) -> bool:
+    """Return whether Fathom planted or pre-trained the model in this folder."""
+    return any(Path(name, file).is_file() for file in UNHASHED)
 
 
 def files_of(name: str) -> list[Path]:

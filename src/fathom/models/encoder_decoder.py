@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from fathom.errors import BadInput
-from fathom.models.base import Attention, Identity, Reply
+from fathom.models.base import Attention, Identity, Reply, log_softmax
 from fathom.models.body import NOT_THIS_WAY, StatesAlone, same, some_tokens
 from fathom.models.generation import NOT_A_NUMBER, until
 from fathom.models.local import NetworkModel
@@ -51,7 +51,7 @@ class EncoderDecoder(NetworkModel):
             except NOT_THIS_WAY as error:
                 reason = next(iter(str(error).splitlines()), type(error).__name__)
                 raise BadInput(f"a {name} cannot be run in two halves: {reason[:200]}") from error
-        if not same(log_probs, torch.log_softmax(logits, dim=-1)):
+        if not same(log_probs, log_softmax(logits)):
             raise BadInput(f"a {name} gives other scores if its encoder and its decoder are run one by one")
 
     def encode(self, sources: Tensor, read: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ class EncoderDecoder(NetworkModel):
             decoder_input_ids=torch.cat([starts, targets[:, :-1]], dim=1),
             use_cache=False,
         ).logits
-        return torch.log_softmax(logits.to(self.device).float(), dim=-1)
+        return log_softmax(logits.to(self.device).float())
 
     def generate(
         self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), bos: int | None = None

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -107,30 +109,67 @@ class FastLinear(nn.Linear):
         return linear(inputs, self.weight, self.bias, self.gelu)
 
 
-def use_fast_kernels(model: nn.Module) -> None:
+class Exchange(NamedTuple):
+    """A layer, *name* of *parent*, and the faster one in its place."""
+
+    parent: nn.Module
+    name: str
+    original: nn.Module
+    fast: nn.Module
+
+    @classmethod
+    def made(cls, parent: nn.Module, name: str, fast: nn.Module) -> Exchange:
+        """Put *fast* in the place of a layer."""
+        exchange = cls(parent, name, getattr(parent, name), fast)
+        setattr(parent, name, fast)
+        return exchange
+
+
+@contextmanager
+def original_layers(exchanges: Sequence[Exchange]) -> Iterator[None]:
+    """Put the original layers back while inside."""
+    for parent, name, original, _ in reversed(exchanges):
+        setattr(parent, name, original)
+    try:
+        yield
+    finally:
+        for parent, name, _, fast in exchanges:
+            setattr(parent, name, fast)
+
+
+def use_fast_kernels(model: nn.Module) -> list[Exchange]:
     """Exchange layers of *model* in place for faster equal ones. No-op off the CPU.
 
     Float16 keeps its linear layers, tied weights stay tied, and quantised and adapter layers (sub-classes) are left
     alone. The weights of GPT-2's linear layers are copied, others are taken over.
+
+    :returns: what was exchanged, in order, for :func:`original_layers`.
     """
     first = next(model.parameters())
     if first.device.type != "cpu":
-        return
+        return []
     keep_freed_memory()
+    exchanges = []
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if _gelu_kind(child) == "tanh":
-                setattr(parent, name, nn.GELU(approximate="tanh"))
-            elif first.dtype not in FAST_DTYPES:
-                continue
-            elif type(child) is nn.Linear:
-                setattr(parent, name, FastLinear.taking_over(child.weight, child.bias))
-            elif type(child) is Conv1D:
-                # GPT-2 keeps its weights transposed; a view of them takes 1.6 times as long (768 × 3072).
-                conv: Any = child
-                weight = nn.Parameter(conv.weight.detach().t().contiguous(), requires_grad=False)
-                setattr(parent, name, FastLinear.taking_over(weight, conv.bias))
-        _fuse_gelu(parent)
+                exchanges.append(Exchange.made(parent, name, nn.GELU(approximate="tanh")))
+            elif first.dtype in FAST_DTYPES and (fast := _fast_linear(child)):
+                exchanges.append(Exchange.made(parent, name, fast))
+        exchanges += _fuse_gelu(parent)
+    return exchanges
+
+
+def _fast_linear(layer: nn.Module) -> FastLinear | None:
+    if type(layer) is nn.Linear:
+        return FastLinear.taking_over(layer.weight, layer.bias)
+    if type(layer) is not Conv1D:
+        return None
+    # GPT-2 keeps its weights transposed; a view of them takes 1.6 times as long (768 × 3072).
+    conv: Any = layer
+    weight = nn.Parameter(conv.weight.detach().t().contiguous(), requires_grad=False)
+    conv.weight = nn.Parameter(weight.t(), requires_grad=False)  # so that memory holds one copy
+    return FastLinear.taking_over(weight, conv.bias)
 
 
 @cache
@@ -147,13 +186,15 @@ def keep_freed_memory() -> None:
             set_option(TRIM_THRESHOLD, 1 << 30)
 
 
-def _fuse_gelu(block: nn.Module) -> None:
+def _fuse_gelu(block: nn.Module) -> list[Exchange]:
     """Let the first layer of a feed-forward block do the GELU as well."""
+    exchanges = []
     for layer_name, activation_name in FUSED:
         layer, activation = getattr(block, layer_name, None), getattr(block, activation_name, None)
         if isinstance(layer, FastLinear) and (kind := _gelu_kind(activation)):
             layer.gelu = kind
-            setattr(block, activation_name, nn.Identity())
+            exchanges.append(Exchange.made(block, activation_name, nn.Identity()))
+    return exchanges
 
 
 def _gelu_kind(activation: object) -> str | None:

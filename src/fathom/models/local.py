@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from fathom.models.body import embeddings, find_body, replaced_forward, returns_
 from fathom.models.cache import NAMES, KeyValues, States
 from fathom.models.checks import CACHE, PADDING, SHORT_STATES, STATES, TREE, CheckedLengths, Path, check
 from fathom.models.generation import generate_greedily
-from fathom.models.kernels import use_fast_kernels
+from fathom.models.kernels import original_layers, use_fast_kernels
 from fathom.models.last_layer import PartialPass, find_partial_passes
 from fathom.models.placement import main_device, placement
 
@@ -71,8 +72,7 @@ class LocalModel(NetworkModel):
         identity: Identity,
     ) -> None:
         super().__init__(network, tokenizer, attention, identity)
-        if self.placement is None:
-            use_fast_kernels(network)
+        self._exchanges = use_fast_kernels(network) if self.placement is None else []
         self.max_tokens = _max_tokens(network)
         self._body, self.takes_vectors = self._find_body()
         self._accepts = set(inspect.signature(self._body.forward).parameters)
@@ -87,6 +87,9 @@ class LocalModel(NetworkModel):
     def __repr__(self) -> str:
         about = f"{self.attention} {type(self.network).__name__}, {self.identity.dtype}"
         return f"<LocalModel {self.identity.name!r}: {about}, {self.parameters:,} parameters, {self.device}>"
+
+    def original_layers(self) -> AbstractContextManager[None]:
+        return original_layers(self._exchanges)
 
     def embed(self, ids: Tensor) -> Tensor:
         if not self.takes_vectors:

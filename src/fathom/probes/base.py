@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from fathom.data.queries import Query, QuerySet
+from fathom.data.templates import ANSWER
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.models.chat import ChatTemplate, bos_marks_turns
+from fathom.models.content import is_trained_here
 from fathom.probes.options import FewShotOptions, ProbeOptions
 from fathom.progress import Progress
 from fathom.prompts.wording import FewShot
@@ -23,6 +25,7 @@ from fathom.reading.replies import excerpt_of
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Columns, PromptedQuery
 from fathom.scoring.seq2seq import Form
+from fathom.scoring.shuffling import GAIN, PROMPTS, SHUFFLED, SPREAD, order_gains
 from fathom.store.manifest import CHAT_FRAME, CHAT_TOKENS
 from fathom.store.predictions import Scoring
 
@@ -179,12 +182,19 @@ class ShardedProbe(Probe):
     """How an encoder-decoder reads a text; if it writes, it reads what is before the answer."""
     chat: ChatTemplate | None = None
     """Chat template of a local model; None for plain prompts and for a server."""
+    reads_text = True
+    """Return whether prompts are text alone, without learnt tokens or pseudowords."""
+    _is_checked = False
+    _gains: tuple[float, ...] = ()
+    """Of the first prompts, see :func:`~fathom.scoring.shuffling.order_gains`."""
 
     def __init__(self, options: ProbeOptions, model: Model, queryset: QuerySet) -> None:
         self.model, self.queryset = model, queryset
         self.rough = model.rough
         self.budget = Budget.from_option(options.batch_tokens, model)
         self.screened: Counter[str] = Counter()
+        trained_here = bool(model.made_of) and is_trained_here(model.made_of[0])
+        self._is_checked = self.needs_head and not (model.is_served or trained_here)
         self._following: dict[int, Shard] = {}
         """By ``id`` of a shard, which the probe keeps: the shard after it."""
 
@@ -233,8 +243,19 @@ class ShardedProbe(Probe):
         self._following = {id(shard): following for shard, following in pairwise(order)}
 
     def evaluate(self, shard: str) -> list[Columns]:
-        answered = (pair for part in self._parts[shard] for pair in self._answered(part))
+        answered = [pair for part in self._parts[shard] for pair in self._answered(part)]
+        if self._is_checked and self.reads_text and len(self._gains) < PROMPTS:
+            scored = (asked for asked, answers in answered if not isinstance(answers, str))
+            texts = [text for text in dict.fromkeys(map(self._right_text, scored)) if text]
+            share = PROMPTS // min(SPREAD, len(self._parts))  # prompts of one template are alike
+            texts = texts[: min(share, PROMPTS - len(self._gains))]
+            self._gains += tuple(order_gains(self.model, texts, self.bos, self.form, self.budget))
         return [row for asked, answers in answered for row in asked.rows(self.scorings, answers)]
+
+    def _right_text(self, asked: PromptedQuery) -> str:
+        """Return the prompt with the first gold answer in it, "" without either."""
+        gold = self.queryset.candidates[asked.query.candidates].name_of(asked.query.gold[0])
+        return (asked.prompt or "").replace(ANSWER, gold) if gold else ""
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         self.model.keep_answers(artifacts)
@@ -269,7 +290,8 @@ class ShardedProbe(Probe):
 
     def _notes(self) -> list[str]:
         """Return notes for readers of the results."""
-        return list(self._chat_notes)
+        unread = bool(self._gains) and sum(self._gains) < GAIN * len(self._gains)
+        return [*self._chat_notes, *[SHUFFLED] * unread]
 
     @cached_property
     def _chat_notes(self) -> list[str]:

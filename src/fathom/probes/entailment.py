@@ -80,6 +80,7 @@ class EntailmentProbe(SlotProbe):
 
     name = "entailment"
     options: EntailmentOptions
+    reads_text = False
 
     def __init__(self, options: EntailmentOptions, model: Model, queryset: QuerySet) -> None:
         super().__init__(options, model, queryset)
@@ -282,6 +283,7 @@ class CausalEntailmentProbe(ShardedProbe):
     """
 
     scorings = (Scoring(StatementScoring(Reduction.SUM, Score.CONDITIONAL).name, "nats"),)
+    reads_text = False
 
     def __init__(self, options: EntailmentOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is not Attention.CAUSAL:

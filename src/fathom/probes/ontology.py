@@ -99,6 +99,7 @@ class OntologyProbe(SlotProbe):
         super().__init__(options, model, _reworded(queryset, new))
         if options.soft:
             model.require_vectors()
+        self.reads_text = not options.soft
         self._learnt: dict[SlotScoring, Tensor] = {}
         self._trained = 0
         self._able: dict[str, frozenset[str]] = {}

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from fathom.models.base import Model
 from fathom.models.cache import KeyValues, States
-from fathom.models.checks import rows_log_probs
+from fathom.models.checks import plain_log_probs
 from fathom.scoring.evidence import TOKENS, some_of
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.memory import Budget, on_device
@@ -86,7 +86,7 @@ def _compare(model: Model, name: str, ids: Sequence[int], log_probs: NDArray[np.
     """Compare the last tokens of a sequence with the sequence alone."""
     start = max(1, len(ids) - TOKENS)
     if start < len(ids):
-        alone = budget.attempt(lambda: rows_log_probs(model, [list(ids)], start))
+        alone = budget.attempt(lambda: plain_log_probs(model, [list(ids)], start))
         if alone is not None:
             budget.evidence.add(model, name, log_probs[start:], alone[0, start:].cpu().numpy())
 

@@ -1,7 +1,8 @@
 """Evidence that a run's scores are those of single sequences.
 
-The first time that a path scores in a run, a few of its sequences run again, one at a time, under the model's own mask,
-with nothing shared, cached or padded. Self-checks (:mod:`fathom.models.checks`) do the same with made-up tokens.
+The first time that a path scores in a run, a few of its sequences run again, one at a time, through the model's own
+layers under its own mask, with nothing shared, cached or padded. Self-checks (:mod:`fathom.models.checks`) do the same
+with made-up tokens.
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.errors import RunFailed
-from fathom.models.base import Model
+from fathom.models.base import Model, log_softmax
+from fathom.models.checks import PRECISION
 from fathom.models.quantisation import EIGHT_BITS, remedy
 from fathom.store.folder import LARGEST_DIFFERENCE
 
 TOKENS = 32
 """Most tokens compared at the end of a sequence."""
-TOLERANCE, HALF, EIGHT = 1e-4, 0.25, 0.1
+TOLERANCE, HALF, EIGHT = PRECISION, 0.25, 0.1
 """Nats per token by which scores may differ, in full and in half precision, and in eight bits of bitsandbytes.
 
 Rounding in float32 changes about 1e-6. On SmolLM2-135M and Gemma-3-270m, bfloat16 changes at most 0.07, four bits 1e-5,
@@ -66,7 +67,7 @@ class Evidence:
 
     def add_states(self, model: Model, path: str, states: Tensor, plain: Tensor) -> None:
         """Compare states, shape (m, d), by the log-probabilities of all tokens that the head makes of them."""
-        log_probs = (torch.log_softmax(model.logits(rows), dim=-1).cpu().numpy() for rows in (states, plain))
+        log_probs = (log_softmax(model.logits(rows)).cpu().numpy() for rows in (states, plain))
         self.add(model, path, *log_probs)
 
     def circumstances(self) -> dict[str, int | float]:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fathom.models.base import Model
+from fathom.models.base import Model, log_softmax
 from fathom.scoring.evidence import some_of
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.memory import Budget, on_device
@@ -64,9 +64,9 @@ def _compare(model: Model, tokens: Tokens, variant: Pll, log_probs: NDArray[np.f
     scored = np.flatnonzero(tokens.roles != Role.SPECIAL)
     for place in scored[len(scored) // 2 :][:1].tolist():
         row = np.where(is_masked_with(tokens, variant)[place], model.tokenizer.mask_token_id, tokens.ids)
-        with torch.inference_mode():
+        with torch.inference_mode(), model.original_layers():
             hidden = model.hidden(model.embed(on_device(row[None], model.device)))[0, place : place + 1]
-            alone = torch.log_softmax(model.logits(hidden), dim=-1)[:, int(tokens.ids[place])]
+            alone = log_softmax(model.logits(hidden))[:, int(tokens.ids[place])]
         budget.evidence.add(model, "masked batches", log_probs[[place]], alone.cpu().numpy())
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from fathom.models.base import Model
 from fathom.models.cache import KeyValues
-from fathom.models.checks import rows_log_probs
+from fathom.models.checks import plain_log_probs
 from fathom.models.generation import shared_length
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.memory import Budget, on_device
@@ -104,7 +104,7 @@ class _State(SearchState):
         """Compare the score of the first gold answer with its sequence alone."""
         answer = self.answers.trie.tokens[self.answers.trie.path(int(self.gold[0]))].tolist()
         ids, start = [*self.prompt, *answer], self.given if self.plan.whole else len(self.prompt)
-        alone = budget.attempt(lambda: rows_log_probs(model, [ids], start))
+        alone = budget.attempt(lambda: plain_log_probs(model, [ids], start))
         if alone is not None:
             scores = np.array([self.offset + self.gold_totals[0]]) / (len(ids) - start)
             budget.evidence.add(model, "an exact search", scores, alone[:, start:].double().mean(dim=1).cpu().numpy())

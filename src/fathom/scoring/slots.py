@@ -349,7 +349,8 @@ def _compare(model: Model, slot: Slot, masks: int, states: Tensor, learnt: Tenso
     """Compare the states at a slot's masks with the sentence alone."""
     ids = torch.tensor([[*slot.before, *[model.tokenizer.mask_token_id] * masks, *slot.after]], device=model.device)
     first = len(slot.before)
-    alone = model.hidden(model.embed_with(ids, learnt))[0, first : first + masks]
+    with model.original_layers():
+        alone = model.hidden(model.embed_with(ids, learnt))[0, first : first + masks]
     budget.evidence.add_states(model, "batches of slots", states[:masks], alone)
 
 

@@ -140,7 +140,8 @@ def _compare(
     if runnable and budget.evidence.begins(model, path):
         for number in (runnable[some] for some in some_of([len(sequences[place]) for place in runnable])):
             ids = torch.tensor([sequences[number]], device=model.device)
-            alone = model.hidden(model.embed(ids))[0, places[number]]
+            with model.original_layers():
+                alone = model.hidden(model.embed(ids))[0, places[number]]
             budget.evidence.add_states(model, path, rows[[number]], alone[None])
 
 

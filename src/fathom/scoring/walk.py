@@ -18,14 +18,13 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fathom.models.checks import PRECISION
 from fathom.scoring.rows import RankResult, ranks_among, top
 from fathom.scoring.trie import AnswerTrie, Ints
 
 Floats = NDArray[np.float64]
 Memory = TypeVar("Memory")
 """A reader's keys and values of the tokens that branches have run."""
-SLACK = 1e-3
-"""Nats by which the bound is lowered: more than the float32 differences between passes of different shape."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +42,6 @@ class SearchGoal:
     max_rank: int | None = None
     prune: bool = True
     margin: float = field(default=0.0, kw_only=True)
-
-    @property
-    def slack(self) -> float:
-        """Nats by which the bound is lowered; the answer and the bound may both be off."""
-        return SLACK + 2 * self.margin
 
 
 class SearchResult(NamedTuple):
@@ -74,6 +68,8 @@ class SearchState:
 
     def __init__(self, answers: AnswerTrie, gold: Sequence[int], known: Sequence[int] | Ints, aim: SearchGoal) -> None:
         self.answers, self.gold, self.aim = answers, np.array(gold, dtype=np.int64), aim
+        self.slack = 2 * (PRECISION * int(answers.longest.max(initial=0)) + aim.margin)
+        """Nats by which the bound is lowered: the answer and the bound may both be off, by the precision per token."""
         self.is_rival = np.ones(len(answers), dtype=bool)
         self.is_rival[self.gold] = self.is_rival[list(known)] = False
         self.gold_totals = np.full(len(self.gold), np.nan)
@@ -131,7 +127,7 @@ class SearchState:
 
     def reaches(self, scores: Floats) -> NDArray[np.bool_]:
         """Return which scores matter; NaN never does."""
-        return scores >= self.bound() - self.aim.slack
+        return scores >= self.bound() - self.slack
 
     def meet(self, nodes: Ints, totals: Floats) -> None:
         """Record the answers that end at *nodes*."""
@@ -239,8 +235,8 @@ class Walk(Generic[Memory]):
         self._arrive(memory, question, self.answers.roots[root], first.ravel(), question)
         while self.stack:
             memory, branches = self.stack.pop()
-            bounds = np.array([state.bound() for state in self.states])
-            branches = branches.take(branches.promise >= bounds[branches.question] - self.states[0].aim.slack)
+            bounds = np.array([state.bound() - state.slack for state in self.states])
+            branches = branches.take(branches.promise >= bounds[branches.question])
             if len(branches):
                 self._step(memory, branches)
 
