@@ -147,17 +147,44 @@ def test_variables_are_what_they_say(tokenizer):
     assert template.frame().startswith("26 Jul, 2024|3|26 Jul2026|<|im_start|>")
 
 
-@pytest.mark.parametrize("argument", ["enable_thinkng=false", "messages=x", "strftime_now=today", "steps=2"])
+def test_a_template_writes_one_time_in_all_prompts(tokenizer, today):
+    """Also where a run goes on after midnight."""
+    tokenizer.chat_template = DATED
+    today("2026-12-31")
+    template = ChatTemplate(tokenizer)
+    today("2027-01-01")
+    assert "31 Dec 2026" in template.turn("Where?")
+    assert "31 Dec 2026" in template.before_reply("Where?")
+    assert "01 Jan 2027" in ChatTemplate(tokenizer).turn("Where?")
+
+
+@pytest.mark.parametrize("template", ["{{ strftime_now('%Y') }}", "{% set form = '%Y' %}{{ strftime_now(form) }}"])
+def test_a_day_is_fixed_or_refused(tokenizer, template):
+    tokenizer.chat_template = template + CHATML
+    if "form" in template:
+        with pytest.raises(BadInput, match=mentions("strftime_now=2026-07-26", "form")):
+            ChatTemplate(tokenizer, "", ["strftime_now=2026-07-26"])
+    else:
+        assert ChatTemplate(tokenizer, "", ["strftime_now=2026-07-26"]).frame().startswith("2026")
+
+
+@pytest.mark.parametrize(
+    "argument", ["enable_thinkng=false", "messages=x", "strftime_now=today", "steps=2", "role=1", "content=x"]
+)
 def test_variables_that_no_template_reads(tokenizer, argument):
     tokenizer.chat_template = "{{ strftime_now('%Y') }}" + THINKING
     with pytest.raises(BadInput, match=mentions("--chat-arguments", argument)):
         ChatTemplate(tokenizer, "", [argument])
 
 
-@pytest.mark.parametrize(("argument", "found"), [("enable_thinking", "NAME=VALUE"), ("=false", "NAME=VALUE")])
-def test_variables_without_a_value(argument, found):
+@pytest.mark.parametrize(("arguments", "found"), [
+    (("enable_thinking",), "NAME=VALUE"),
+    (("=false",), "NAME=VALUE"),
+    (("a=1", "a=2"), "once"),
+])  # fmt: skip
+def test_variables_without_a_value(arguments, found):
     with pytest.raises(ValueError, match=found):
-        PROBES["statement"].options(chat_arguments=(argument,))
+        PROBES["statement"].options(chat_arguments=arguments)
 
 
 def test_variables_may_be_a_mapping():

@@ -29,6 +29,7 @@ import fathom
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Prompt, Template
 from fathom.models.loading import wrap
+from fathom.results.recipes import combined
 from fathom.scoring.seq2seq import Form, as_pair
 from fathom.scoring.slots import encode_slots
 from fathom.scoring.tokens import (
@@ -317,6 +318,7 @@ def test_without_bos_statements_follow_eos(tmp_path: Path) -> None:
     identity = result.folder.manifest["identity"]["resolved"]
     assert (identity["bos_token"], identity["bos_is_eos"]) == ("<|end|>", True)
     assert "first token:<|end|> (EOS" in result.accuracy.recipe
+    assert "first token:<|end|> (EOS" in combined("difference", [result.accuracy.recipe, result.accuracy.recipe])
     with pytest.raises(fathom.BadInput):  # another identity
         fathom.probe("statement", model, data, tmp_path / "run", progress=False, bos="none")
     cut = fathom.probe("statement", model, data, tmp_path / "none", progress=False, bos="none")

@@ -20,6 +20,8 @@ _COLUMNS = dict.fromkeys(("subject", "relation", "answer"), "filled text")
 _TEMPLATE = "template"
 _FIELDS = (*_COLUMNS, "id", "subject_id", "answer_id", "language")
 """Columns that are fields of ``facts.jsonl``."""
+_NO_GROUPS = (*_FIELDS, _TEMPLATE, "")
+"""Also the nameless index of pandas."""
 
 
 def is_fact_table(path: Path) -> bool:
@@ -37,7 +39,7 @@ def read_fact_table(file: Path, entries: dict[str, tuple[int, Json]], faults: Fa
     """
     cells = read_cells(file, _COLUMNS, faults, delimiter_of(beginning(file)), (*_COLUMNS, _TEMPLATE))
     rows = [row for line, content in cells if (row := Row(file, line, content, faults)).fits(_COLUMNS)]
-    if rows and (others := [name for name in rows[0].content if name not in (*_FIELDS, _TEMPLATE)]):
+    if rows and (others := [name for name in rows[0].content if name not in _NO_GROUPS]):
         faults.note(file, 1, f"columns that are groups, for breakdowns: {', '.join(others)}")
     facts: dict[tuple[str, ...], Json] = {}
     lines: list[int] = []
@@ -63,6 +65,6 @@ def read_fact_table(file: Path, entries: dict[str, tuple[int, Json]], faults: Fa
 
 
 def _fact(row: Row) -> Json:
-    groups = {name: value or "unknown" for name, value in row.content.items() if name not in (*_FIELDS, _TEMPLATE)}
+    groups = {name: value or "unknown" for name, value in row.content.items() if name not in _NO_GROUPS}
     fields = {name: row[name] for name in _FIELDS if row[name]}
     return fields | ({"groups": groups} if groups else {})

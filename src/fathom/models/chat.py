@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from jinja2 import Environment, TemplateSyntaxError, meta
 from transformers import PreTrainedTokenizerBase
 
 from fathom.errors import BadInput
@@ -52,7 +53,7 @@ class ChatTemplate:
                 "chat_template.jinja next to it): drop --chat, or give the model's chat version"
             ) from error
         self._variables = dict(_variable(text, source) for text in arguments)
-        self._source = _dated(source, self._variables.pop(CLOCK, None))
+        self._source = _dated(source, self._variables.pop(CLOCK, None), tokenizer)
         self.digest = hashlib.sha256(source.encode()).hexdigest()[:16]
         if len(self._start("question")) > CHAT.most + len(system):
             raise BadInput(f"--chat: {CHAT.fault()}")
@@ -137,7 +138,9 @@ def _messages(turns: Sequence[tuple[str, str]]) -> list[Message]:
 def _variable(text: str, source: str) -> tuple[str, Any]:
     """Return a variable's name and value: JSON, or else a text. :raises BadInput: the template does not read it."""
     name, _, value = text.partition("=")
-    if name in _RESERVED or not re.search(rf"\b{name}\b", source):
+    if name in _RESERVED:
+        raise BadInput(f"--chat-arguments {text}: the tokenizer itself gives the template its {name}: remove it")
+    if not _reads(source, name):
         raise BadInput(f"--chat-arguments {text}: the chat template reads no variable {name}: remove it")
     try:
         return name, json.loads(value.lower() if value in ("True", "False") else value)
@@ -145,15 +148,36 @@ def _variable(text: str, source: str) -> tuple[str, Any]:
         return name, value
 
 
-def _dated(source: str, day: str | None) -> str:
-    """Return a template that writes a fixed day. :raises BadInput: it is no day."""
+def _reads(source: str, name: str) -> bool:
+    """Return whether a template looks a variable up."""
+    try:
+        parsed = Environment(extensions=["jinja2.ext.loopcontrols"]).parse(source)
+    except TemplateSyntaxError:  # a tag of transformers' own
+        return re.search(rf"\b{name}\b", source) is not None
+    return name in meta.find_undeclared_variables(parsed)
+
+
+def _dated(source: str, day: str | None, tokenizer: PreTrainedTokenizerBase) -> str:
+    """Return a template that writes one time in all prompts: *day*, or that of now.
+
+    :raises BadInput: it is no day, or the template computes its form.
+    """
     if day is None:
-        return source
+        return _CLOCK_CALL.sub(lambda call: json.dumps(_now(call[0], tokenizer)), source)
     try:
         fixed = datetime.fromisoformat(str(day))
     except ValueError as error:
         raise BadInput(f"--chat-arguments {CLOCK}={day}: expected a day such as 2026-07-26") from error
-    return _CLOCK_CALL.sub(lambda call: json.dumps(fixed.strftime(call[2])), source)
+    dated = _CLOCK_CALL.sub(lambda call: json.dumps(fixed.strftime(call[2])), source)
+    if f"{CLOCK}(" in dated:
+        raise BadInput(f"--chat-arguments {CLOCK}={day}: the chat template computes the form of its day: remove it")
+    return dated
+
+
+def _now(call: str, tokenizer: PreTrainedTokenizerBase) -> str:
+    """Return what a template's call of the clock writes now."""
+    message = [{"role": "user", "content": "x"}]
+    return str(tokenizer.apply_chat_template(message, chat_template="{{ " + call + " }}", tokenize=False))
 
 
 class ShuffledChat(ChatTemplate):
@@ -176,12 +200,14 @@ class ShuffledChat(ChatTemplate):
         self.digest = hashlib.sha256(f"{self.digest}|shuffled|{seed}".encode()).hexdigest()[:16]
 
     def _shown(self, text: str, words: Sequence[str]) -> str:
-        before, rest, said = "", text, [stripped for word in words if (stripped := word.strip())]
-        for number, word in enumerate(said):
-            # The last words may also occur in the system message.
-            template, _, rest = rest.rpartition(word) if number == len(said) - 1 else rest.partition(word)
+        said = [stripped for word in words if (stripped := word.strip())]
+        before, after = "", text
+        for word in said[:-1]:
+            template, _, after = after.partition(word)
             before += template
-        before, after = (before, rest) if said else (text, "")
+        # The last words may also occur in the system message.
+        template, _, after = after.rpartition(said[-1]) if said else (text, "", "")
+        before += template
         if (before, after) not in self._orders:
             self._orders[before, after] = self._shuffled(before, after)
         first, last = self._orders[before, after]

@@ -21,9 +21,13 @@ def template_variables(value: Any) -> Any:
     if isinstance(value, dict):
         value = [f"{name}={each if isinstance(each, str) else json.dumps(each)}" for name, each in value.items()]
     texts = [value] if isinstance(value, str) else value
-    for text in texts if isinstance(texts, list | tuple) else ():
-        if not re.match(r"[A-Za-z_]\w*=", str(text)):
-            raise ValueError("expected NAME=VALUE, such as enable_thinking=false")
+    if not isinstance(texts, list | tuple):
+        return texts
+    names = [str(text).partition("=")[0] for text in texts]
+    if not all(re.match(r"[A-Za-z_]\w*=", str(text)) for text in texts):
+        raise ValueError("expected NAME=VALUE, such as enable_thinking=false")
+    if len(set(names)) < len(names):
+        raise ValueError("expected each NAME once")
     return texts
 
 

@@ -180,7 +180,9 @@ class StatementProbe(ShardedProbe):
 
     def _statements(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> _Statements:
         encoded = self._tokenised([prompt for query in queries for prompt in wording.statements(query, space.names)])
-        return encoded._replace(tokens=encoded.tokens and align_answers(encoded.tokens, len(space)))
+        if encoded.tokens is None:
+            return encoded
+        return encoded._replace(tokens=align_answers(encoded.tokens, len(space)))
 
     def _tokenised(self, prompts: list[Prompt]) -> _Statements:
         if isinstance(self.model, LikelihoodServer):

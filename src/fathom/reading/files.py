@@ -53,7 +53,8 @@ class Missing(Unreadable):
 
 def short_place(file: Path, line: int | None) -> str:
     """Return folder, file and line, as of one of many places in a note."""
-    return f"{file.parent.name}/{file.name}" + (f":{line}" if line is not None else "")
+    folder = f"{file.parent.name}/" if file.parent.name else ""
+    return f"{folder}{file.name}" + (f":{line}" if line is not None else "")
 
 
 def located(path: Path, line: int | None, message: str) -> str:

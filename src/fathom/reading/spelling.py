@@ -44,8 +44,9 @@ def is_respelt(text: str, tidied: str) -> bool:
 
 
 def folded(name: str) -> str:
-    """Return what names have in common that look alike: equal but for case, width, ligatures and inner white space."""
-    return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).split())
+    """Return what names have in common that look alike: equal but for case, width, spaces and invisible signs."""
+    seen = "".join(sign for sign in name if unicodedata.category(sign) != "Cf")
+    return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold()).split())
 
 
 class Spelling:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from fathom.results.rows import Rows, grouped
 
 MINUS = " − "
+_PART = re.compile(r"\|(?=[a-z][a-z_ ]*:)")
+"""Where a part of a recipe begins: values may have the sign as well, such as "<|endoftext|>"."""
 
 
 def recipe(rows: Rows, metric: str, scoring: str, templates: Iterable[int] | None = None) -> str:
@@ -44,7 +47,7 @@ def combined(name: str, recipes: Iterable[str], sign: str = MINUS, most: int = 4
     :param sign: between values that differ; "−" keeps their order.
     :param most: largest number of different values to list; of more only their number.
     """
-    parts = (part.partition(":") for line in dict.fromkeys(recipes) for part in line.split("|")[1:])
+    parts = (part.partition(":") for line in dict.fromkeys(recipes) for part in _PART.split(line)[1:])
     lines = []
     for key, values in grouped((key, value) for key, _, value in parts).items():
         different = list(dict.fromkeys(values)) if sign == MINUS else sorted(set(values))
@@ -55,4 +58,4 @@ def combined(name: str, recipes: Iterable[str], sign: str = MINUS, most: int = 4
 
 def without_sample(recipe: str) -> str:
     """Remove the sampling unit of the numbers that a number was made of."""
-    return "|".join(part for part in recipe.split("|") if not part.startswith("cluster:"))
+    return "|".join(part for part in _PART.split(recipe) if not part.startswith("cluster:"))

@@ -47,7 +47,10 @@ LARGEST_DIFFERENCE = "largest_difference"
 SECONDS = "wall_seconds"
 """Circumstance of a run that a plan made: its time, from the selection of queries to the last shard."""
 _RUN_AGAIN = "run the probe again"
-_HINTS = {f"resolved.{CHAT_FRAME}": " (--chat-arguments strftime_now=2026-07-26 fixes the day that a template writes)"}
+_HINTS = {
+    f"resolved.{CHAT_FRAME}": " (templates may write the day; --chat-arguments strftime_now=2026-07-26 fixes it from "
+    "the start)"
+}
 _REQUIRED = ("query_id", "fact_id", "relation", "direction", "gold", "candidates", "groups")
 
 
