@@ -21,7 +21,7 @@ from fathom.store.folder import RunFolder
 
 MODEL = "SmolLM2-135M-Instruct"
 RANKED, WRITTEN = 120, 40
-"""Numbers of facts; those that the model writes are among those that it ranks. Twice as many take a minute more."""
+"""Numbers of facts; those that the model writes are among those that it ranks."""
 NEW_TOKENS = 30
 
 

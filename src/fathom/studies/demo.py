@@ -70,7 +70,7 @@ def _differences(ranked: Mapping[str, Answer], written: Mapping[str, Answer]) ->
     shared = [fact for fact in written if fact in ranked]
     only_ranked = [fact for fact in shared if ranked[fact].is_right and not written[fact].is_right]
     only_written = [fact for fact in shared if written[fact].is_right and not ranked[fact].is_right]
-    of_all = f"of {len(shared)} facts that it also wrote"
+    of_all = f"of {len(shared)} facts queried both ways"
     return [
         _examples(f"Ranked first, but not written: {len(only_ranked)} {of_all}", "writes", only_ranked, written),
         _examples(f"Written, but not ranked first: {len(only_written)} {of_all}", "ranks first", only_written, ranked),
