@@ -44,6 +44,24 @@ OPTIONS = "(a) Paris, (b) Lyon, (c) Marseille, (d) Nice"
         ("The answer is A. Wait, no. The answer is B.", "B"), ("(a) Paris.\nFinal answer: b", "B"),
         ("If the answer is A, it lies on the Seine. So the answer is B.", "B"),
         ("The answer is B. Some would say that the answer is A.", "B"),
+        ("Answer: A\n\nActually, it is B.", "B"), ("Answer: A\n\nHmm, it should be (b).", "B"),
+        ("Answer: A\n\nActually, it's Lyon.", "B"), ("Answer: A\n\nCorrection: B", "B"), ("Answer: A. No, B.", "B"),
+        ("The answer is A... no, B.", "B"), ("The answer is A... no, wait, B.", "B"),
+        # Remarks after the answer that correct nothing.
+        ("Answer: B\n\nIt is a nice town.", "B"), ("Answer: B\n\nActually, A is the capital.", "B"),
+        ("Answer: B. It is not A.", "B"), ("Answer: B. It is no port.", "B"), ("Answer: B. No other is so.", "B"),
+        # Pronouns, denied options and lists of one item.
+        ("It's (b).", "B"), ("It's B", "B"), ("I think it is B.", "B"), ("It is B, not A.", "B"), ("It's Lyon.", "B"),
+        ("The answer is not B but C.", "C"), ("The answer isn't B, but (c).", "C"), ("It is not A but B.", "B"),
+        ("- B", "B"), ("> B", "B"), ("- (b) Lyon", "B"), ('{"answer": ["B"]}', "B"), ('{"answer": [\n"Lyon"\n]}', "B"),
+        # Reasons that mention more options.
+        ("(B) Lyon\n\nExplanation: (A) Paris is the capital.", "B"), ("B\nReason: (A) Paris is the capital.", "B"),
+        ("The correct option is (B), since (A) is the capital and (C) is a port.", "B"),
+        # Languages.
+        ("La réponse est B", "B"), ("La bonne réponse est (B) Lyon.", "B"), ("Die Antwort ist B.", "B"),
+        ("Die richtige Antwort ist B", "B"), ("La respuesta correcta es B", "B"), ("La risposta corretta è B.", "B"),
+        ("A resposta correta é B", "B"), ("答えはBです", "B"), ("答えはBです。", "B"),
+        ("选B", "B"), ("我选择 B。", "B"),
         # The options repeated before the answer, and a further question after it.
         (f"Which city? {OPTIONS}\nAnswer: (b)", "B"), ("(a) Paris\n(b) Lyon\n(c) Marseille\n(d) Nice\nAnswer: B", "B"),
         ("Answer: B\n\nQuestion: Which river? (a) Rhone, (b) Seine\nAnswer: A", "B"),
@@ -65,6 +83,12 @@ def test_an_option_is_read(reply, letter):
         "Could it be that the answer is A?", "Answer: B? None of these. The answer is none of them.",
         "Answer: B\nOn reflection, the answer is not B.", "What is the best answer?", "Answer", "Answer: E",
         "<think>The answer is A", '{"answer": null}', '{"answer": ""}', "$5", "[x]", "B-side", "I like Lyon.",
+        "It's a nice town.", "It is a (very) nice town.", "It is a.", "It isn't B.", "I don't think it is B.",
+        "Is it B?",
+        "If it is B, it lies on the Rhone.", "The answer is not A, but B and C are wrong.", "> None of the above",
+        "Answer: A\n\nActually, none of them.", "- 5", "Die Antwort ist nicht B.", "La réponse n'est pas B.",
+        "La respuesta no es B.", "Falsche Antwort: A", "答えはBではない", "答えはBですか", "答案不是B", "不选B",
+        "选A或B",
         "Paris, of course not", "Reply with the letter of one option and nothing else.", "Which option is correct?",
     ],
 )  # fmt: skip
@@ -80,7 +104,9 @@ def test_no_option_is_read(reply):
         f"Answer: {OPTIONS}", "Answer: A, B or C", "The answer is A or B.", "The answer is A/B.", "[A] or [B]",
         "The answer is Paris or Lyon.", '{"answer": "A or B"}', "A is correct, B is correct.", "The answer is A, Lyon.",
         "Answer: A. Lyon", "The answer is A (Lyon).", "[[A]] or [[B]]", r"\boxed{A} The answer is B",
-        "The answer is A or the answer is B.",
+        "The answer is A or the answer is B.", "- A\n- B\n- C\n- D", "- Paris\n- Lyon", '{"answer": ["A", "B"]}',
+        "It is A or B.", "The answer is A or B because both are cities.", "The answer is A, as well as (b).",
+        "(A) Paris\nReason: the Seine\n(B) Lyon\nReason: the Rhone", "(A) Paris\nReason: the Rhone, so (B) Lyon",
     ],
 )  # fmt: skip
 def test_several_options_are_claimed(reply):
@@ -104,7 +130,9 @@ def test_a_plain_reply_may_have_markup():
     assert chosen("The answer is C because it lies by the sea.", CITIES) is None
 
 
-@pytest.mark.parametrize("part", ["*a ", "answer: ", "\n", "a) city ", "<answer>", ", ", "[["])
+@pytest.mark.parametrize(
+    "part", ["*a ", "answer: ", "\n", "a) city ", "<answer>", ", ", "[[", "no, ", "it is e ", "\n- ", "\nReason:"]
+)
 def test_a_reply_that_repeats_itself_is_read_in_time(part):
     with within(20):
         assert read_reply(part * (20_000 // len(part)), CITIES).reason == UNPARSED

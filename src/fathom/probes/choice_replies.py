@@ -19,35 +19,76 @@ PLAIN, BOXED, STATED, EXPLAINED = FORMS = ("plain", "boxed", "stated", "explaine
 
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | str.maketrans("【】。", "[].")
 _MARKUP = (
+    # <think>maybe A</think>
     (r"(?is)<think>.*?(</think>|\Z)", ""),
+    # - B; > B
+    (r"(?m)^[ \t]{,8}[->*•][ \t]{1,8}(?=[^\s\d])", ""),
+    # **B**
     (r"(?<!\w)(\*{1,3}|__?|`)(?=\S)([^\n]{1,300}?)(?<=\S)\1(?!\w)", r"\2"),
+    # \text{B}
     (r"\\(?:text|textbf|mathrm|mathbf)\{([^{}]*)\}", r"\1"),
+    # $B$; \(B\); [B]
     (r"\$\s*\(?([a-zA-Z])\)?\s*\$|\\\(\s*([a-zA-Z])\s*\\\)|(?<!\[)\[([a-zA-Z])\](?!\])", r"(\1\2\3)"),
+    # \[ ... \]
     (r"\\[()\[\]]", " "),
+    # <answer>B</answer>
     (r"(?is)<((?:final_?)?answer)>\s*(.{,300}?)\s*</\1>", r"\nAnswer: \2\n"),
-    (r"""(?i)(["'])(?:final_?)?(?:answer|option|choice)\1\s*:\s*(["'])([^\n]{,300}?)\2""", r"\nAnswer: \3\n"),
+    # "answer": "B"; "answer": ["B"]
     (
-        r"(?:正确)?答案\s*是?\s*:?|答え\s*は?\s*:?|(?i:\b(?:antwort|réponse|respuesta|risposta|resposta)\s*:)",
+        r"""(?i)(["'])(?:final_?)?(?:answer|option|choice)\1\s*:\s*(\[\s*)?(["'])([^\n]{,300}?)\3(?(2)\s*\])""",
+        r"\nAnswer: \4\n",
+    ),
+    # 正确答案是B; 答えはB
+    (r"(?:正确)?答案\s*是?\s*:?|答え\s*は?\s*:?", "Answer: "),
+    # Bです
+    (r"(?<=[\w)])です(?=[.\s]|\Z)", ""),
+    # 选B; 我选择 B
+    (r"(?m)(?:^|(?<=[,.;:\s]))(?:我|应该?|所以|因此|故){,3}选择?\s{,8}:?\s{,8}(?=\(?[a-zA-Z](?!\w))", "Answer: "),
+    # Antwort: B; La bonne réponse est B; La respuesta correcta es B
+    (
+        r"(?i)\b(?:(?:die|la|a) )?(?:(?:richtige|korrekte|bonne) )?(?:antwort|réponse|respuesta|risposta|resposta)"
+        r"(?: (?:correcte|correcta|corretta|correta|final|finale))?(?:\s{,8}:| (?:ist|est|es|è|é)\b)",
         "Answer: ",
     ),
+    # ### Answer, with B on a later line
     (r"(?im)^[ \t#>*_-]*((?:the )?(?:(?:final|correct|right|best) )*answer(?: is)?)[ \t]*:?[ \t]*\n\s*", r"\1: "),
 )
-"""Patterns of markup, each with the plain text in its place."""
+"""Patterns of markup, each after an example and with the plain text in its place."""
 
 _LONGEST = 300
 """Characters of a claim that are read."""
 _LEAD = re.compile(r"(?i)(?:the )?(?:correct |right |best )?(?:answer|option|choice)\b(?: is\b)?\s*[:=–—-]?\s*")
+"""The start of a plain reply: "The correct answer is"."""
 _LETTER = re.compile(r"\(?([a-zA-Z])\)?(?:\s*[.,:)–—-]\s*|\s+|$)(.*)", re.DOTALL)
+"""A letter, and the text after it: "(b) Lyon"."""
 _BOX = re.compile(r"\\boxed\{([^{}]*)\}|\[\[([^\[\]]*)\]\]")
+r"""A boxed claim: "\boxed{b}", "[[b]]"."""
 _ADJECTIVES = r"(?:(?:final|correct|right|best|closest|most \w+) ){,3}"
+"""Words before "answer": "final ", "most likely "."""
 _STATEMENT = re.compile(
     r"(?:(?:^|[.,:;!?—)])\W{,5}|\b(?:the|my|so|thus|and|final) )"
     rf"{_ADJECTIVES}(?:answer|option|choice)"
-    r"(?: (?:to|for) (?:the|this|your) question)?(?: is\b\s*:?|\s*[:=–—]|\s+-)[ \t]*(?=(.{,300}))"
+    r"(?: (?:to|for) (?:the|this|your) question)?(?: is(?:\b\s*:?|(?=n['’]t\b))|\s*[:=–—]|\s+-)[ \t]*(?=(.{,300}))"
     r"|\bI(?:['’]d| would| will|['’]ll)? (?:choose|pick|select|go with) (?=(.{,300}))",
     re.IGNORECASE | re.MULTILINE,
 )
 """Begins a claim: "The final answer is", "Answer:", "I would choose"."""
+_SENTENCE = r"[^.,:;!?\n]{1,100}(?:[.!](?=\s|\Z)|$)"
+"""The rest of a sentence without commas: "Lyon."."""
+_CORRECTING = r"(?:no|wait|actually|sorry|hmm+|correction|I mean)\b\W{1,5}"
+"""Begins a correction: "Actually, "."""
+_OPENING = rf"(?:{_CORRECTING}|(?:so|but|thus|therefore|I (?:think|believe)(?: that)?)\b\W{{1,5}}){{,3}}"
+"""Words before "it is": "I think "."""
+_PRONOUN = re.compile(
+    rf"(?:^|[.,:;!?—…])\W{{,5}}{_OPENING}it(?:['’]s| is| must be| should be) (?-i:(?!a[ .,]))"
+    rf"(?=(\(?[a-z]\b.{{,300}}|not [^\n]{{1,60}}? but .{{,300}}|(?!(?:not?|nothing|un\w+)\b){_SENTENCE}))",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Begins a claim: "I think it is (b)", "Actually, it's Lyon."."""
+_CORRECTION = re.compile(
+    rf"(?:^|[.,:;!?—…])\W{{,5}}(?:{_CORRECTING}){{1,3}}(?=({_SENTENCE}))", re.IGNORECASE | re.MULTILINE
+)
+"""Begins a claim after another: "... no, B."."""
 _VERDICT = re.compile(
     r"(?:^|[.,:;!?])\W{,5}?(\(?[^\W_][^.,:;!?\n]{,300}?) is (?:the )?"
     rf"{_ADJECTIVES}(?:correct|right|best|answer|option|choice)"
@@ -55,18 +96,43 @@ _VERDICT = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A whole clause such as "(b) is the correct answer"."""
-_RULES = ((BOXED, _BOX), (STATED, _STATEMENT), (STATED, _VERDICT))
+_RULES = ((BOXED, _BOX), (STATED, _STATEMENT), (STATED, _PRONOUN), (STATED, _CORRECTION), (STATED, _VERDICT))
 _DOUBT = re.compile(r"\b(?:if|whether|suppose|assum\w+|some|might|may|could|not|never)\b|n['’]t\b", re.IGNORECASE)
-_REFUSAL = re.compile(r"\W*(?:none|neither|not|nothing|no|unknown|unclear)\b", re.IGNORECASE)
-_REJECTION = re.compile(r"\W*(?:is|was)(?:n['’]t| not| wrong| incorrect)\b", re.IGNORECASE)
-_PREFIX = re.compile(r"(?:(?:so|thus|the|option|choice|letter|most likely|probably|clearly) )+", re.IGNORECASE)
+"""A word that makes a clause no claim: "if" in "if the answer is A"."""
+_REFUSAL = re.compile(r"\W*(?:none|neither|not|n['’]t|nothing|no|unknown|unclear|nicht|pas|non|não)\b", re.IGNORECASE)
+"""The start of a claim that refuses all options: "none of these"."""
+_REJECTION = re.compile(
+    r"\W*(?:is|was|(?:and|or) \S{1,60} (?:are|were))(?:n['’]t| not| wrong| incorrect)\b", re.IGNORECASE
+)
+"""Follows a rejected option: "is wrong", "and C are wrong"."""
+_PREFIX = re.compile(
+    r"(?:(?:not|n['’]t) [^.;!?\n]{1,60}?,? but )?"
+    r"(?:(?:so|thus|the|option|choice|letter|most likely|probably|clearly) )*",
+    re.IGNORECASE,
+)
+"""Words before a claimed option: "most likely option", "not B but"."""
 _BRACKETED = re.compile(r"\(?([a-zA-Z])\)")
+"""A letter in brackets: "(b)", "b)"."""
 _HEAD_END = re.compile(r"[.,:;!?](?=\s|$)|\s+(?=(?:because|since|as|for|which|due|or|and|rather|not)\b)|\s(?=[–—(-])|/")
+"""A possible end of a claimed option: "," in "B, Lyon"."""
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
+"""The end of a sentence or line: "." in "The answer is B. Note"."""
+_CLAIM_END = re.compile(rf"{_SENTENCE_END.pattern}|\b(?:because|since|(?<!well )as(?! well\b))\b", re.IGNORECASE)
+"""The end of a sentence, or the start of its reason: "since (a) is the capital"."""
 _JOINT = re.compile(r",|/|\bor\b|\band\b")
+"""Joins options: "or" in "A or B"."""
 _IN_BRACKETS = re.compile(r"(?<!not )(?<!than )(?<!of )(?<!unlike )\(([a-zA-Z])\)")
+"""A letter in brackets that is not denied: "(b)", but not in "not (b)"."""
 _ITEM = re.compile(r"(?<!\w)\(?([a-zA-Z])[).:]+\s*")
+"""The label of a listed option: "b) "."""
+_EXPLANATION = re.compile(
+    r"\n[ \t]*(?:explanation|reason|reasoning|rationale|justification)[ \t]*:"
+    r"(?![^\n]*\b(?:so|thus|therefore|hence|actually)\b)[^\n]*",
+    re.IGNORECASE,
+)
+"""A line after the answer: "Explanation: (A) Paris is the capital."."""
 _NEXT_QUESTION = re.compile(r"\n[ \t]*(?:question|q)\s*\d*\s*:", re.IGNORECASE)
+"""Begins a further question: "Question 2:"."""
 
 
 class Reading(NamedTuple):
@@ -128,7 +194,7 @@ def _read(text: str, keys: Sequence[str]) -> tuple[str, set[int]]:
             start, form, places = claims[-1]
             together = [more for begin, _, more in claims if not _SENTENCE_END.search(part, begin, start)]
             return form, places.union(*together)
-    return EXPLAINED, _explained(text.strip(), keys)
+    return EXPLAINED, _explained(_EXPLANATION.sub("", text.strip()), keys)
 
 
 def _claims(text: str, keys: Sequence[str]) -> Iterator[tuple[int, str, set[int]]]:
@@ -137,8 +203,8 @@ def _claims(text: str, keys: Sequence[str]) -> Iterator[tuple[int, str, set[int]
         for match in rule.finditer(text):
             start = match.start(match.lastindex or 0)
             clause = text[max(text.rfind(end, 0, start) for end in ".!?;,\n") + 1 : start]
-            claim = match[match.lastindex or 0]
-            places = _claimed(_PREFIX.sub("", _bare(claim), count=1), keys)
+            claim = _PREFIX.sub("", _bare(match[match.lastindex or 0]), count=1)
+            places = _claimed(claim, keys)
             if not _DOUBT.search(clause) and (places or _REFUSAL.match(claim)):
                 yield start, form, places
 
@@ -159,7 +225,7 @@ def _claimed(text: str, keys: Sequence[str]) -> set[int]:
     key = next((keys[place] for place in places if rest.casefold().lstrip().startswith(keys[place])), "")
     if not places or _REJECTION.match(rest.lstrip()[len(key) :]):
         return set()
-    sentence, after = (_SENTENCE_END.split(more, maxsplit=1)[0] for more in (rest, rest.lstrip(" .:;")))
+    sentence, after = (_CLAIM_END.split(more, maxsplit=1)[0] for more in (rest, rest.lstrip(" .:;")))
     parts = [part.strip(" .:;()") for part in (*_JOINT.split(sentence), after)]
     joined = (place for part in parts for place in _named(_bare(part), keys))
     bracketed = (place for mark in _IN_BRACKETS.findall(sentence) for place in _places(mark, keys))
