@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,7 +73,7 @@ def test_the_bound_of_a_search_is_lowered_by_the_precision_of_the_longest_answer
 def test_scores_of_real_models_are_as_near_to_float64_as_those_of_transformers(name):
     """The loop shares no code with Fathom: a forward pass for each text in float64."""
     folder = str(real_model(name))
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, **in_gguf(folder))
     ids = [[tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]] for text in statements()]
     exact, single = (loop(folder, ids, dtype) for dtype in (torch.float64, torch.float32))
     model = load(folder, device="cpu")
@@ -101,8 +102,13 @@ def statements() -> list[str]:
     ]
 
 
+def in_gguf(folder: str) -> dict[str, str]:
+    """Return how transformers opens a folder with a GGUF file."""
+    return {"gguf_file": file.name for file in Path(folder).glob("*.gguf")}
+
+
 def loop(folder: str, ids: list[list[int]], dtype: torch.dtype) -> list[np.ndarray]:
-    network, rows = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval(), []
+    network, rows = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **in_gguf(folder)).eval(), []
     for row in ids:
         with torch.no_grad():
             log_probs = network(torch.tensor([row])).logits[0, :-1].log_softmax(-1)

@@ -86,7 +86,7 @@ def _scores(
             states = model.hidden(model.embed(on_device(masked, model.device)))
             hidden = states[on_device(row, model.device), on_device(start + place, model.device)]
         log_probs = target_log_probs(model, hidden, np.arange(len(targets)), targets)
-        return log_probs.view(len(rows), -1).double().mean(dim=1).cpu().numpy()  # type: ignore[no-any-return]
+        return log_probs.view(len(rows), -1).double().mean(dim=1).cpu().numpy()
 
 
 def _scores_of_pairs(
