@@ -104,7 +104,8 @@ def statements() -> list[str]:
 
 def in_gguf(folder: str) -> dict[str, str]:
     """Return how transformers opens a folder with a GGUF file."""
-    return {"gguf_file": file.name for file in Path(folder).glob("*.gguf")}
+    file = next(Path(folder).glob("*.gguf"), None)
+    return {} if file is None else {"gguf_file": file.name}
 
 
 def loop(folder: str, ids: list[list[int]], dtype: torch.dtype) -> list[np.ndarray]:
