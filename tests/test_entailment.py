@@ -853,7 +853,7 @@ class TestInput:
         assert {line.setting.rule for line in found.lines} == {"rdfs9"}
 
     def test_a_command_from_end_to_end(self, folder, tmp_path, fathom):
-        save(tmp_path / "bert", bert(2000), *(file.read_text() for file in EXAMPLES.glob("town*")))
+        save(tmp_path / "bert", bert(640), *(file.read_text() for file in EXAMPLES.glob("town*")))
         words = ["study", "entailment", "--model", tmp_path / "bert", "--data", folder, "--out", tmp_path / "o"]
         code, shown, _ = fathom(*words, "--rules", "rdfs5", "--pairs", "1")
         assert code == 0
