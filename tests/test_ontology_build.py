@@ -257,7 +257,7 @@ def test_seed_decides_the_order_and_the_sample(tmp_path, town):
 
 
 def test_the_cloze_probe_asks_it(tmp_path, town, fathom):
-    save(tmp_path / "bert", bert(2000), *(file.read_text() for file in (TOWN, PATTERNS)))
+    save(tmp_path / "bert", bert(640), *(file.read_text() for file in (TOWN, PATTERNS)))
     asked = ["--data", town.out, "--subset", "test", "--pool", "relation"]
     code, _, err = fathom("probe", "cloze", "--model", tmp_path / "bert", *asked, "--out", tmp_path / "run")
     assert code == 0, err
@@ -846,7 +846,7 @@ def test_command(tmp_path, fathom):
     assert stated(err, "note: 2 properties", "no domain", "location")
     next_line = out.splitlines()[-1]
     assert f"fathom probe ontology --data {tmp_path / 'out'}" in next_line
-    save(tmp_path / "bert", bert(2000), *(file.read_text() for file in (TOWN, PATTERNS)))
+    save(tmp_path / "bert", bert(640), *(file.read_text() for file in (TOWN, PATTERNS)))
     words = shlex.split(next_line[next_line.index("probe ontology") :])
     for place in (tmp_path / "bert", tmp_path / "run"):
         words[words.index("…")] = str(place)
