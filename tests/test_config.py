@@ -138,7 +138,7 @@ def test_a_misspelt_key_is_compared_with_all_options_of_a_builder(fathom, tmp_pa
 
 
 def test_weights_are_not_read_if_the_data_is_wrong(model, tmp_path, monkeypatch):
-    """The model is still looked for, so that all that is wrong is said at once."""
+    """The model is still looked for, so that all faults are reported at once."""
     monkeypatch.setattr("fathom.api.open_model", lambda *_: pytest.fail("the weights were read"))
     with pytest.raises(BadInput, match=mentions("no data at", "nowhere")) as caught:
         library.probe("statement", model, tmp_path / "nowhere")

@@ -202,7 +202,7 @@ def test_quantised_twice(file: Path) -> None:
 
 @pytest.mark.parametrize("noise", range(3))
 def test_damaged_headers_are_said(file: Path, tmp_path: Path, noise: int) -> None:
-    """Whatever bytes are changed, the header is read or reported, never a crash or an endless loop."""
+    """If bytes are changed, the header is read or its fault is reported, without a crash or an endless loop."""
     whole = bytearray(file.read_bytes()[:8000])
     for place in range(noise, 400, 3):
         bytes_ = whole.copy()

@@ -1,4 +1,4 @@
-"""A model that prefers a position among options is told apart from one that knows or guesses."""
+"""A model that prefers a position among options is distinguished from one that knows or guesses."""
 
 from __future__ import annotations
 

@@ -245,12 +245,15 @@ class ShardedProbe(Probe):
     def evaluate(self, shard: str) -> list[Columns]:
         answered = [pair for part in self._parts[shard] for pair in self._answered(part)]
         if self._is_checked and self.reads_text and len(self._gains) < PROMPTS:
-            scored = (asked for asked, answers in answered if not isinstance(answers, str))
-            texts = [text for text in dict.fromkeys(map(self._right_text, scored)) if text]
-            share = PROMPTS // min(SPREAD, len(self._parts))  # prompts of one template are alike
-            texts = texts[: min(share, PROMPTS - len(self._gains))]
-            self._gains += tuple(order_gains(self.model, texts, self.bos, self.form, self.budget))
+            self._compare_with_shuffled(asked for asked, answers in answered if not isinstance(answers, str))
         return [row for asked, answers in answered for row in asked.rows(self.scorings, answers)]
+
+    def _compare_with_shuffled(self, scored: Iterable[PromptedQuery]) -> None:
+        """Add the first right prompts of a shard to :attr:`_gains`, as many as are its share."""
+        texts = [text for text in dict.fromkeys(map(self._right_text, scored)) if text]
+        share = PROMPTS // min(SPREAD, len(self._parts))  # prompts of one template are alike
+        texts = texts[: min(share, PROMPTS - len(self._gains))]
+        self._gains += tuple(order_gains(self.model, texts, self.bos, self.form, self.budget))
 
     def _right_text(self, asked: PromptedQuery) -> str:
         """Return the prompt with the first gold answer in it, "" without either."""

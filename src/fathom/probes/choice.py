@@ -65,8 +65,8 @@ CUE = "Answer:"
 """Text before a causal model's answer."""
 SEVERAL = SlotScoring(MaskCount.SEVERAL, SlotPooling.MEAN)
 """As many masks as the option has tokens, mean of their log-probabilities (section 4.2 of the paper)."""
-
 SUM_OF_ANSWER = StatementScoring(Reduction.SUM, Score.ANSWER)
+
 Order = tuple[int, ...]
 """Places of the options in display order."""
 
