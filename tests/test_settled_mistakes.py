@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import fathom
 from fathom.building.examples import EXAMPLES
 from fathom.formats import read
 from fathom.store.folder import RunFolder
+from tests.real import real_model
 
 SETTLED = Path(__file__).parent / "settled_mistakes.csv"
 """Mistakes from 3.5 nats on, so that rounding on another machine leaves none of 4 nats unsettled."""
@@ -20,14 +20,6 @@ CONFIDENT = 4.0
 """Nats by which the first answer is likelier than the best correct one: 55 times as likely."""
 MODEL_WRONG, CORRECTED = "model wrong", "data wrong, corrected"
 DATA = {"geography": "geography", "graph": str(EXAMPLES / "graph")}
-
-
-def model_folder(name: str) -> Path:
-    """Return the folder of a real model below ``$FATHOM_MODELS``; skip where there is none."""
-    shelf = os.environ.get("FATHOM_MODELS")
-    if not shelf or not (Path(shelf) / name / "config.json").is_file():
-        pytest.skip(f"FATHOM_MODELS names no folder with {name}/")
-    return Path(shelf) / name
 
 
 def confident_mistakes(run: RunFolder, known: Mapping[str, Collection[str]]) -> dict[str, str]:
@@ -70,11 +62,11 @@ def test_settled_mistakes_fit_the_data():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", DATA)
-@pytest.mark.parametrize("model", ["smollm2", "gemma"])
+@pytest.mark.parametrize("model", ["SmolLM2-135M-Instruct", "Gemma-3-270m"])
 def test_every_confident_mistake_is_settled(model, data, tmp_path):
     """Exact search finds the first answers and the score of the correct ones in a fraction of the passes."""
     run = fathom.probe(
-        "statement", str(model_folder(model)), DATA[data], tmp_path / "run", templates=(0,), max_rank=5, top_k=5
+        "statement", str(real_model(model)), DATA[data], tmp_path / "run", templates=(0,), max_rank=5, top_k=5
     )
     looked_up = {(row["fact"], row["first"]) for row in settled() if (row["model"], row["data"]) == (model, data)}
     known = {query.id: query.known for query in read(DATA[data]).queries}

@@ -44,7 +44,7 @@ class Probe(ABC):
     scorings: tuple[Scoring, ...]
     """The scorings; each query has a row for each. Kept in the manifest."""
     needs_head: ClassVar[bool] = True
-    """Return whether the model must give log-probabilities, not states alone."""
+    """Whether the model must give log-probabilities, not states alone."""
 
     @classmethod
     def create(cls, options: Any, model: Any, queryset: QuerySet) -> Probe:
@@ -183,7 +183,7 @@ class ShardedProbe(Probe):
     chat: ChatTemplate | None = None
     """Chat template of a local model; None for plain prompts and for a server."""
     reads_text = True
-    """Return whether prompts are text alone, without learnt tokens or pseudowords."""
+    """Whether prompts are text alone, without learnt tokens or pseudowords."""
     _is_checked = False
     _gains: tuple[float, ...] = ()
     """Of the first prompts, see :func:`~fathom.scoring.shuffling.order_gains`."""

@@ -312,7 +312,7 @@ class _LikelihoodChoice(ChoiceProbe):
         """Return each query's columns.
 
         :param way: the text after the question: an option's "letter" or "text-sum". A mean over its tokens would
-            measure their number, as a name that stands in the question is copied at almost 0 nats per token.
+            measure their number, as a name from the question is copied at almost 0 nats per token.
         """
         prompts: list[Prompt] = []
         for query in queries:
