@@ -161,6 +161,15 @@ def build(name: str, *, seed: int = 0, noise: float = 0.1, **options: Any) -> tr
     return network
 
 
+def save_llama(folder: Path, tokenizer: PreTrainedTokenizerBase, **sizes: int) -> Path:
+    """Save a random model of Llama's shape, of two layers, with its tokenizer."""
+    ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    sizes |= {"num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 512}
+    build("LlamaForCausalLM", vocab_size=len(tokenizer), **sizes, **ids).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 def own_log_probs(network: torch.nn.Module, ids: Sequence[int]) -> torch.Tensor:
     """What *network* itself says of a causal sequence, called as any user would; shape (n − 1,)."""
     tokens = torch.tensor([list(ids)])

@@ -25,7 +25,7 @@ from fathom.probes.statement import StatementOptions
 from fathom.reading import Unreadable
 from fathom.reading.gguf import gguf_header
 from fathom.training.small import learn_tokenizer
-from tests.conftest import build
+from tests.conftest import save_llama
 from tests.gguf_model import write_gguf
 from tests.messages import mentions, stated
 from tests.real import real_model
@@ -37,15 +37,9 @@ TEXTS = ["The capital of Peru is Lima.", " 1998 and  12", "Zürich – said\n\n<
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory) -> Path:
     """A random model of Llama's shape with byte-level BPE, a BOS token and a chat template."""
-    folder = tmp_path_factory.mktemp("llama")
     tokenizer = learn_tokenizer([WORDS] * 3, 330, "causal")
     tokenizer.backend_tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)  # which GGUF files cannot state
-    sizes = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-    ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
-    network = build("LlamaForCausalLM", vocab_size=len(tokenizer), max_position_embeddings=512, **sizes, **ids)
-    network.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_llama(tmp_path_factory.mktemp("llama"), tokenizer, hidden_size=64, intermediate_size=64)
 
 
 @pytest.fixture(scope="module")

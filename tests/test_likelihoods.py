@@ -25,7 +25,7 @@ from fathom.models.likelihoods import FROM, LikelihoodServer
 from fathom.models.loading import load
 from fathom.store.journal import Journal
 from fathom.training.small import learn_tokenizer
-from tests.conftest import build
+from tests.conftest import save_llama
 from tests.messages import correspond, mentions
 from tests.test_chat import dressed
 from tests.test_server import wait_for
@@ -38,14 +38,8 @@ NO_LOG_PROBS = (400, {}, "logprobs are not supported")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A random model of Llama's shape and its byte-level tokenizer."""
-    folder = tmp_path_factory.mktemp("llama")
     tokenizer = learn_tokenizer([WORDS] * 3, 330, "causal")
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
-    ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
-    network = build("LlamaForCausalLM", vocab_size=len(tokenizer), max_position_embeddings=512, **sizes, **ids)
-    network.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_llama(tmp_path_factory.mktemp("llama"), tokenizer, hidden_size=32, intermediate_size=48)
 
 
 @pytest.fixture(scope="module")
