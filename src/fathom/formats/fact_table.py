@@ -41,8 +41,8 @@ def read_fact_table(file: Path, entries: dict[str, tuple[int, Json]], faults: Fa
     rows = [row for line, content in cells if (row := Row(file, line, content, faults)).fits(_COLUMNS)]
     if rows and (others := [name for name in rows[0].content if name not in _NO_GROUPS]):
         faults.note(file, 1, f"columns that are groups, for breakdowns: {', '.join(others)}")
-    facts: dict[tuple[str, ...], Json] = {}
-    lines: list[int] = []
+    facts: list[tuple[int, Json]] = []
+    first: dict[tuple[str, ...], Json] = {}
     answers: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     seen: set[tuple[str, ...]] = set()
     for row in rows:
@@ -52,14 +52,14 @@ def read_fact_table(file: Path, entries: dict[str, tuple[int, Json]], faults: Fa
         if SUBJECT in template and template not in templates and isinstance(templates, list):
             templates += [one.text for one in check_templates(file, row.line, [template], faults)]
         key = tuple(str(value) for value in fact.values())
-        if (*key, template) in seen or key not in facts:  # a row that is repeated is a fact of its own
-            facts[(*key, str(row.line)) if key in facts else key] = fact
-            lines.append(row.line or 1)
+        if key not in first or (*key, template) in seen:  # a row that is repeated is a fact of its own
+            facts.append((row.line or 1, fact))
+        first.setdefault(key, fact)
         seen.add((*key, template))
         if template and SUBJECT not in template:
-            facts[key].setdefault("sentences", []).append(template)
+            first[key].setdefault("sentences", []).append(template)
         answers[fact["subject"], fact["relation"]][fact["answer"]] = None
-    for line, fact in zip(lines, facts.values(), strict=True):
+    for line, fact in facts:
         others = [name for name in answers[fact["subject"], fact["relation"]] if name != fact["answer"]]
         yield line, fact | ({"known": others} if others else {})
 

@@ -44,9 +44,9 @@ def read_entries(file: Path, faults: Faults, source: str = "") -> dict[str, Rela
         if source and row.get("source", source) != source:
             continue
         several = row.get("templates", [])
-        texts = texts_of(
-            [*several, *(row[key] for key in ("template",) if key in row)] if isinstance(several, list) else 0
-        )
+        if isinstance(several, list) and "template" in row:
+            several = [*several, row["template"]]
+        texts = texts_of(several)
         if not texts:
             faults.add(file, line, f"expected 'template': \"… {SUBJECT} … [Y] …\" or 'templates': a list of such texts")
         templates = check_templates(file, line, texts or (), faults)
