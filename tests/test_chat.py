@@ -198,11 +198,11 @@ def test_variables_may_be_a_mapping():
     ("<|im_start|>system\nBe kind.<|im_end|>\n", "Be kind."),
     ("{% if messages[0].role != 'system' %}<|im_start|>system\nBe kind.<|im_end|>\n{% endif %}", "Be kind."),
 ])  # fmt: skip
-def test_a_templates_unasked_system_message_is_found(tokenizer, before, written):
+def test_a_templates_built_in_system_message_is_found(tokenizer, before, written):
     tokenizer.chat_template = before + CHATML
-    assert written in ChatTemplate(tokenizer).unasked_system()
-    assert bool(written) == bool(ChatTemplate(tokenizer).unasked_system())
-    assert ChatTemplate(tokenizer, "Be brief.").unasked_system() == ""
+    assert written in ChatTemplate(tokenizer).built_in_system()
+    assert bool(written) == bool(ChatTemplate(tokenizer).built_in_system())
+    assert ChatTemplate(tokenizer, "Be brief.").built_in_system() == ""
 
 
 @pytest.mark.parametrize(("bos", "template", "noted"), [

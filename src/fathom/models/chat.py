@@ -20,7 +20,8 @@ from transformers import PreTrainedTokenizerBase
 
 from fathom.errors import BadInput
 from fathom.reading.bounds import CHAT
-from fathom.reading.replies import excerpt_of, shared_start
+from fathom.reading.files import shared_start
+from fathom.reading.replies import excerpt_of
 
 Message = dict[str, str]
 CLOCK = "strftime_now"
@@ -80,8 +81,8 @@ class ChatTemplate:
         """Return the finished conversation with placeholders for the user's and the assistant's words."""
         return self._finished(_USER)
 
-    def unasked_system(self) -> str:
-        """Return what the template says before the first turn without being told to; "" for nothing."""
+    def built_in_system(self) -> str:
+        """Return what the template itself writes before the first turn; "" for nothing, or with a system message."""
         if self._system:
             return ""
         before, found, _ = self.frame().partition(_USER)

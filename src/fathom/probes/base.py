@@ -211,7 +211,10 @@ class ShardedProbe(Probe):
         raise NotImplementedError
 
     def _asked(self, query: Query, number: int) -> str | None:
-        """Return the prompt of a query in a template, as the column ``prompt`` shows it; None if it has none."""
+        """Return the prompt of a query in a template, as the column ``prompt`` shows it; None if it has none.
+
+        Probes that take a chat template define it.
+        """
         raise NotImplementedError
 
     @cached_property
@@ -298,7 +301,7 @@ class ShardedProbe(Probe):
 
     @cached_property
     def _chat_notes(self) -> list[str]:
-        system = "" if self.chat is None else self.chat.unasked_system()
+        system = "" if self.chat is None else self.chat.built_in_system()
         notes = [f"the chat template itself begins with {excerpt_of(system)!r}"] if system else []
         if self.bos is not None and bos_marks_turns(self.model.tokenizer):
             bos = self.model.tokenizer.convert_ids_to_tokens(self.bos)

@@ -14,9 +14,9 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 
 from fathom.errors import BadInput
@@ -27,6 +27,8 @@ DAMAGED = "is damaged"
 PACKED = (".gz", ".bz2")
 UNPACKING = (EOFError, zlib.error, lzma.LZMAError)
 """Errors of unpacking, in addition to OSError."""
+_LONG, _AROUND = 100, 20
+"""Texts of so many letters are shown around their difference, with so many letters before and after it."""
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -63,6 +65,22 @@ def located(path: Path, line: int | None, message: str) -> str:
     if line is None and message.startswith(DAMAGED):
         return f"{file} {printable(message)}"
     return f"{file}{'' if line is None else f':{line}'}: {printable(message)}"
+
+
+def shared_start(texts: Sequence[str]) -> str:
+    """Return the letters with which all texts begin."""
+    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
+    return "".join(letters[0] for letters in alike)
+
+
+def parted(*texts: str) -> list[str]:
+    """Return long texts from shortly before they part to shortly after they meet again."""
+    if max(map(len, texts)) < _LONG:
+        return list(texts)
+    start = max(0, len(shared_start(texts)) - _AROUND)
+    rest = [text[start:] for text in texts]
+    end = max(0, len(shared_start([text[::-1] for text in rest])) - _AROUND)
+    return [f"…{text[: len(text) - end]}…"[: 2 * _LONG] for text in rest]
 
 
 def shown(value: object, most: int = 60) -> str:

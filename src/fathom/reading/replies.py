@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from functools import partial
-from itertools import takewhile
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -23,8 +22,6 @@ _ESCAPES = re.compile(
 """Backslashes and surrogate pairs (group 1), and single surrogates."""
 SECRET = 8
 """Characters of the shortest real key: "none" and "x" occur in many replies."""
-_LONG, _AROUND = 100, 20
-"""Texts of so many letters are shown around their difference, with so many letters before and after it."""
 GRACE_S = 1.0
 """Added to a library's own timeout, whose message says more."""
 
@@ -154,22 +151,6 @@ def pause_asked(header: str | None) -> float:
     if not seconds.isascii() or not seconds.isdigit():
         return 0.0
     return float(seconds) if len(seconds) <= 9 else LONGEST_PAUSE_S
-
-
-def shared_start(texts: Sequence[str]) -> str:
-    """Return the letters with which all texts begin."""
-    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
-    return "".join(letters[0] for letters in alike)
-
-
-def parted(*texts: str) -> list[str]:
-    """Return long texts from shortly before they part to shortly after they meet again."""
-    if max(map(len, texts)) < _LONG:
-        return list(texts)
-    start = max(0, len(shared_start(texts)) - _AROUND)
-    rest = [text[start:] for text in texts]
-    end = max(0, len(shared_start([text[::-1] for text in rest])) - _AROUND)
-    return [f"…{text[: len(text) - end]}…"[: 2 * _LONG] for text in rest]
 
 
 def excerpt_of(body: bytes | str, most: int = 200) -> str:

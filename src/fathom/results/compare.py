@@ -17,7 +17,8 @@ import numpy as np
 from fathom.errors import BadInput, all_of
 from fathom.metrics.table import METRICS, Metric, metric
 from fathom.options import LEAST_POINTS, separated
-from fathom.reading.replies import excerpt_of, parted
+from fathom.reading.files import parted
+from fathom.reading.replies import excerpt_of
 from fathom.results.agreements import Agreement, agreement
 from fathom.results.alterations import Alteration, alterations, altered_claims
 from fathom.results.baselines import RunBaselines, which_is_above

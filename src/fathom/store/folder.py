@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 from fathom.errors import BadInput, FathomError
 from fathom.progress import log
 from fathom.reading import Missing, Unreadable, as_read_back, json_lines, parquet_file, repetition, shown, stands
-from fathom.reading.files import first_few, printable
-from fathom.reading.replies import parted
+from fathom.reading.files import first_few, parted, printable
 from fathom.store.files import clear_temporaries, write_json, write_table
 from fathom.store.locks import AT_WORK, CLAIMS
 from fathom.store.manifest import CHAT_FRAME, CHAT_TOKENS, FORMAT, PARTS, RUN, RunManifest, read_manifest, read_parts
