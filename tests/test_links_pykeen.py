@@ -11,6 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+
+from fathom.links import embedding  # before PyKEEN, which alone cannot be imported after bitsandbytes
+
+# isort: split
 from pykeen.datasets import get_dataset
 from pykeen.evaluation import RankBasedEvaluator
 from pykeen.evaluation.ranks import Ranks as PyKeenRanks
@@ -23,7 +27,6 @@ from fathom.data.graph.links import split_links
 from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, MissingExtra
-from fathom.links import embedding
 from fathom.links.folder import open_links, read_curve, read_manifest, train_links
 from fathom.links.options import Embedding
 from fathom.store.predictions import Scoring

@@ -171,6 +171,7 @@ CASES = {
         '"known": 0.25',  # the first of four
         "1 facts that not all runs scored",
         ("facts", 4),
+        several_scorings="by mask-mean, not mask-max; --scoring takes another",
     ),
     "calibration": Case(
         lambda desk: [with_two_templates(desk).run("m")],

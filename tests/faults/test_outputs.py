@@ -38,6 +38,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "diff": (RUN, OTHER),
     "report": (RUN,),
     "plant": GEOGRAPHY,
+    "model fetch": ("SmolLM2-135M-Instruct",),
     "data sample": (GRAPH,),
     "data examples": (),
     "data fetch": ("mine", "--url", "http://127.0.0.1:1/mine.tsv"),
