@@ -16,7 +16,6 @@ own; one that fails says why, and the others go on. Printed are Markdown tables,
 - ``search``   a 1.3 B shape, ranks among 40,943 entities, with ``max_rank`` 100 and in full, of a sample of the
   questions, and what that makes for all of them.
 - ``large``    an 8 B shape on BEAR: operations within passes (those of padding among them) against the measured peak.
-- ``screen``   GPT-2 small in float32, and screened in bfloat16.
 - ``attention`` packed trees of P36 in blocks of several sizes, under a dense mask, as the engine has it, and under
   FlexAttention's block masks: masks made once a pass, attention of 12 layers with 32 heads of 64.
 """
@@ -49,7 +48,6 @@ LIMITS = {
     "deer": 120,
     "search": 150,
     "large": 120,
-    "screen": 90,
     "attention": 90,
 }
 """Seconds after which a job is given up."""
@@ -278,28 +276,6 @@ def large(given: argparse.Namespace, where: Path) -> dict:
     }
 
 
-def screen(given: argparse.Namespace, where: Path) -> dict:
-    """In float32, and rough first: seconds of asking, and how much was asked twice."""
-    import fathom
-
-    folder = folder_of("tiny" if given.smoke else "small", where, "float32", given.device)
-    asked = {"templates": 0, "relations": "P36,P30,P37", "progress": False}
-    if given.smoke:
-        asked["limit"] = 4
-    found, ranks = {}, []
-    for name in (None, "bfloat16"):
-        model = fathom.load_model(folder, device=given.device, **({"screen": name} if name else {}))
-        fathom.probe("statement", model, DATA / "bear" / "BEAR", **{**asked, "limit": 4})
-        began = time.perf_counter()
-        result = fathom.probe("statement", model, DATA / "bear" / "BEAR", **asked)
-        found[f"{name or 'float32'}, s"] = time.perf_counter() - began
-        ranks.append(result.table().column("rank").to_pylist())
-    noted = result.folder.manifest["circumstances"]
-    found["scored again, share"] = noted["scored_again"] / noted["screened"]
-    found["ranks that differ"] = sum(one != other for one, other in zip(*ranks, strict=True))
-    return found
-
-
 def attention(given: argparse.Namespace, where: Path) -> dict:
     """Milliseconds a pass, of trees packed into blocks of so many tokens."""
     import torch
@@ -373,7 +349,7 @@ def milliseconds(work: Callable[[], object], given: argparse.Namespace) -> float
     return 1000 * min(taken)
 
 
-JOBS = {job.__name__: job for job in (peak, bear, harness, deer, search, large, screen, attention)}
+JOBS = {job.__name__: job for job in (peak, bear, harness, deer, search, large, attention)}
 
 
 def one(given: argparse.Namespace) -> None:

@@ -183,7 +183,6 @@ def _allocated(way: str, queries: int, layers: int) -> None:
 # ------------------------------------------------------------------------------------------------------------- kernels
 
 ROWS, INPUTS, OUTPUTS = 512, 768, 3072
-BLOCKS, HEADS, TOKENS, WIDTH = 16, 8, 128, 64
 
 
 def kernels(title: str, ways: dict[str, Callable[[], Any]], operations: float = 0) -> dict[str, Any]:
@@ -212,25 +211,6 @@ def products() -> None:
         "MKL, then GELU": lambda: functional.gelu(functional.linear(states, weight, bias)),
     }
     kernels(f"{ROWS} × {INPUTS} times {INPUTS} × {OUTPUTS}, float32", ways, 2 * ROWS * INPUTS * OUTPUTS)
-
-
-@benchmark
-def attention() -> None:
-    """Time attention in packed blocks, by the fused kernel and in two products."""
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-    from fathom.models.kernels import keep_freed_memory, rough_attention
-
-    torch.set_num_threads(1)
-    keep_freed_memory()
-    module, seen = torch.nn.Module(), torch.ones(BLOCKS, 1, TOKENS, TOKENS, dtype=torch.bool).tril()
-    ways = {}
-    for dtype in (torch.float32, torch.bfloat16):
-        states = [torch.randn(BLOCKS, TOKENS, HEADS, WIDTH, dtype=dtype).transpose(1, 2) for _ in range(3)]
-        mask = torch.zeros(seen.shape, dtype=dtype).masked_fill_(~seen, torch.finfo(dtype).min)
-        for name, way in (("fused", sdpa_attention_forward), ("two products", rough_attention)):
-            ways[f"{name}, {str(dtype)[6:]}"] = partial(way, module, *states, mask)
-    kernels(f"{BLOCKS} × {TOKENS} tokens, {HEADS} heads of {WIDTH}", ways)
 
 
 @benchmark

@@ -1,14 +1,13 @@
-"""Models in two ways: screened and not, on a server and loaded here."""
+"""Models on a server and loaded here."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import Table, benchmark, in_turns, medians, scratch
+from harness import Table, benchmark
 
 import fathom
 
@@ -18,50 +17,6 @@ PROBES: dict[str, dict[str, Any]] = {
     "vocabulary": {"shots": 2},
     "choice": {"options": 4, "score": ("letter", "text-sum")},
 }
-
-
-@benchmark
-def screening(
-    model: str,
-    data: str,
-    probe: str = "statement",
-    screen: str = "bfloat16",
-    relations: str | None = None,
-    templates: str | None = None,
-    limit: int | None = None,
-    max_rank: int | None = None,
-    top_k: int | None = None,
-    rounds: int = 3,
-) -> None:
-    """Time a model in float32, and screened by a rough copy; all decisions must be the same.
-
-    It pays where the processor multiplies bfloat16 faster than float32: a GPU, or a CPU with AVX-512 BF16 or AMX.
-    Others emulate it, and are slower with it than without.
-    """
-    options = {"relations": relations, "templates": templates, "limit": limit, "max_rank": max_rank, "top_k": top_k}
-    options = {name: value for name, value in options.items() if value is not None}
-
-    def way(**loading: Any) -> Callable[[], Any]:
-        loaded = fathom.load_model(model, **loading)
-
-        def run(**more: Any) -> tuple[dict[str, list[Any]], dict[str, Any]]:
-            with scratch() as folder:
-                result = fathom.probe(probe, loaded, data, folder / "run", progress=False, **options | more)
-                return result.table().to_pydict(), result.folder.manifest["circumstances"]
-
-        run(limit=2)  # imports, and the model's self-checks
-        return run
-
-    ways = {"float32": way(), "screened": way(screen=screen)}
-    seconds, results = in_turns(ways, rounds, time.perf_counter)
-    (expected, _), (rows, circumstances) = results.values()
-    plain, rough = medians(seconds).values()
-    differ = sum(a != b for name in DECIDED for a, b in zip(expected[name], rows[name], strict=True))
-    again = circumstances["scored_again"] / circumstances["screened"]
-    table = Table(
-        "predictions", "float32, s", "screened, s", "times as fast", "scored again", "ranks or lists that differ"
-    )
-    table.row(f"{len(rows['rank']):,}", f"{plain:.2f}", f"{rough:.2f}", f"{plain / rough:.2f}", f"{again:.1%}", differ)
 
 
 @benchmark

@@ -28,7 +28,7 @@ torch.set_num_threads(1)  # the models are so small that threads would only wait
 
 LONGEST = (
     "presets_cells", "plans", "value_types", "ray", "search", "entailment", "docs", "parity", "grid", "families",
-    "report_browser", "likelihoods", "golden", "entailment_causal", "worlds", "parts", "chains", "screening", "server",
+    "report_browser", "likelihoods", "golden", "entailment_causal", "worlds", "parts", "chains", "server",
     "reasoning", "choice", "links_ultra", "links_pykeen", "outputs", "site",
 )  # fmt: skip
 """Tests by file, the longest first: where several processes share the files, none is left alone with one of these.

@@ -14,8 +14,32 @@ from fathom.errors import RunFailed
 from fathom.probes.statement import StatementProbe
 from fathom.run.shards import Background
 from fathom.scoring.statements import Prefetcher
+from tests.conftest import build
 from tests.messages import correspond
-from tests.test_screening import folder_of
+from tests.test_cli import save
+
+WORDS = 700
+"""At least as many as the facts of the embedded data have."""
+SHAPES = {
+    "causal": ("GPT2LMHeadModel", {"vocab_size": WORDS, "n_embd": 32, "n_layer": 2, "n_head": 2}),
+    "masked": (
+        "BertForMaskedLM",
+        {
+            "vocab_size": WORDS,
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 32,
+        },
+    ),
+}
+
+
+def folder_of(kind: str, folder: Path) -> str:
+    """A model with the words of the embedded data."""
+    name, shape = SHAPES[kind]
+    names = [name for space in package.read_data("geography").candidates.values() for name in space.names]
+    return str(save(folder, build(name, **shape), *names))
 
 
 def test_what_was_begun_is_taken_and_anything_else_made_now():

@@ -446,7 +446,6 @@ OTHER = {
     "tokenizer": "elsewhere",
     "kind": "masked",
     "quantize": "8bit",
-    "screen": "bfloat16",
     "prior": True,
     "form": "split",
     "dtype": "bfloat16", "device": "cuda", "revision": "x", "adapter": "x", "trust_remote_code": True,

@@ -177,7 +177,6 @@ def test_weights_that_are_no_numbers(folders, tmp_path):
     ("options", "line"),
     [
         ({"device": "cpu"}, ["--device cpu"]),
-        ({"screen": "bfloat16"}, ["--screen bfloat16"]),
         ({"adapter": "mine", "device": "cpu"}, ["--device cpu", "--adapter mine"]),
     ],
 )

@@ -270,8 +270,6 @@ def test_float16_needs_a_gpu(tmp_path: Path) -> None:
     for opened in (load, load_shape):
         with pytest.raises(BadInput, match=mentions("--dtype float16", "bfloat16")):
             opened(folder, dtype="float16", device="cpu")
-    with pytest.raises(BadInput, match=mentions("--screen float16", "bfloat16")):
-        load(folder, screen="float16", device="cpu")
     load(folder).network.half().save_pretrained(folder)
     with pytest.raises(BadInput, match=mentions("--dtype auto", "bfloat16")):
         load(folder, dtype="auto", device="cpu")

@@ -26,7 +26,6 @@ from fathom.scoring.tokens import Role, encode_causal, encode_masked, token_text
 from tests.conftest import build, write_graph_folder
 from tests.messages import mentions
 from tests.test_contract import data, model, options, rows_of  # noqa: F401 # fixtures
-from tests.test_screening import folder_of
 
 EVERY = {"reduction": ("sum", "mean"), "score": ("full", "conditional", "answer")}
 GPT2 = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 128, "bos_token_id": 50256, "eos_token_id": 50256}
@@ -110,13 +109,6 @@ def test_few_shot_prompts_keep_tokens(causal, tmp_path):
     source = write_graph_folder(tmp_path / "graph", triples, names, "r\tnext to\n")
     [row, *_] = kept(package.probe("statement", causal, source, tmp_path / "r", shots=2, keep_tokens=True))
     assert "".join(row["token_log_probs"][0]["tokens"]).startswith("(entity")
-
-
-@pytest.mark.parametrize("kind", ["causal", "masked"])
-def test_screened_answers_keep_exact_tokens(kind, tmp_path):
-    own = folder_of(kind, tmp_path / "model", 1.0)
-    chosen = {"limit": 20, "templates": 0, "screen": "bfloat16", "keep_tokens": True}
-    kept(package.probe("statement", own, "geography", tmp_path / "r", **chosen))
 
 
 @pytest.mark.parametrize("form", ["sentinel", "mask", "split"])

@@ -136,11 +136,10 @@ def test_sequences_that_fit_together():
     assert budget.fitting(lengths, 5) == 6  # one that is too long runs alone
 
 
-def test_what_a_manifest_says_of_screening_and_seeds() -> None:
+def test_what_a_manifest_says_of_seeds() -> None:
     identity = {"probe": "statement", "options": {"seed": 7, "limit": None, "dtype": "float32"}}
-    told = read_declarations({"identity": identity, "circumstances": {"screened": 200, "scored_again": 30}})
-    assert "screened: 30 of 200 answers (15.0%)" in told.notes[-1]
+    told = read_declarations({"identity": identity})
     assert "seed" not in told.options  # without a limit it changes nothing
     few = {**identity, "options": {"seed": 7, "limit": 20}}
-    limited = read_declarations({"identity": few, "circumstances": {"screened": 200}})
+    limited = read_declarations({"identity": few})
     assert (limited.options["seed"], limited.options["limit"], limited.notes) == ("7", "20", ())

@@ -117,8 +117,6 @@ class Model(AnyModel):
     vocabulary_size: int
     takes_vectors = False
     """Return whether the input may mix vectors with token embeddings; some models need the token ids themselves."""
-    rough: Model | None = None
-    """A copy in lower precision that scores first (:mod:`fathom.scoring.screening`)."""
     adds_bos = False
     """Return whether BOS is put before each text, requested or not."""
     lacks_first = False

@@ -4,9 +4,6 @@
 torch, uses them. GELU passes over memory once more (eight times in the GPT-2 family), which oneDNN avoids while the
 product is still in the cache. With gradients on, the layers run torch's own path. With AVX2 alone MKL is faster
 (``python benchmarks/run.py products``), so it keeps products of many rows in float32.
-
-The attention of a rough copy (:mod:`fathom.scoring.screening`) runs in bfloat16 as two products over all heads, which
-take half the time of torch's fused kernel for short sequences (``python benchmarks/run.py attention``).
 """
 
 from __future__ import annotations
@@ -21,19 +18,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AttentionInterface, PreTrainedModel
 from transformers.activations import ACT2FN
-from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
-from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from transformers.pytorch_utils import Conv1D
 
 FAST_DTYPES = (torch.float32, torch.bfloat16)
-ROUGH_ATTENTION = "fathom_rough"
-"""Name of :func:`rough_attention` in `transformers`."""
-MOST_SCORES = 256 * 256
-"""Attention scores per head; with more the fused kernel is faster, which holds a part of them at a time."""
-SCORE_CHANGES = ("position_bias", "softcap", "s_aux", "cache")
-"""Arguments that change attention scores."""
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
 """Options of glibc's ``mallopt``: least size of a block that returns to the system when freed; most free bytes kept."""
 FUSED = (("dense", "intermediate_act_fn"), ("c_fc", "act"), ("dense_h_to_4h", "act"), ("lin1", "activation"))
@@ -204,71 +192,3 @@ def _gelu_kind(activation: object) -> str | None:
     if isinstance(activation, type(ACT2FN["gelu_new"]) | type(ACT2FN["gelu_fast"])):
         return "tanh"
     return "none" if type(activation) is type(ACT2FN["gelu"]) else None
-
-
-def use_rough_attention(network: PreTrainedModel) -> None:
-    """Use :func:`rough_attention` in *network* if it is faster.
-
-    It is in bfloat16 on a CPU that multiplies it, where `transformers` would call torch's fused kernel.
-    """
-    first = next(network.parameters())
-    if first.device.type != "cpu" or first.dtype != torch.bfloat16 or torch.bfloat16 not in ONEDNN:
-        return
-    if not _is_fused(network):
-        return
-    AttentionInterface.register(ROUGH_ATTENTION, rough_attention)
-    AttentionMaskInterface.register(ROUGH_ATTENTION, sdpa_mask)
-    network.set_attn_implementation(ROUGH_ATTENTION)
-
-
-def _is_fused(network: PreTrainedModel) -> bool:
-    """Check that the attention is torch's fused kernel under a mask and can be exchanged.
-
-    Families that attend by an index (DeepSeek-V3.2, MiniMax-M3, …) mask it only in kernels that they know by name.
-    """
-    indexed = hasattr(network.config.get_text_config(), "index_head_dim")
-    fused = getattr(network.config, "_attn_implementation", None) == "sdpa"
-    return fused and not indexed and network._can_set_attn_implementation()
-
-
-def rough_attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    scaling: float | None = None,
-    **more: Any,
-) -> tuple[Tensor, None]:
-    """Compute attention as `transformers` calls it; all scores are held at once, rounded to bfloat16.
-
-    :param query: shape (b, heads, n, d).
-    :param key: shape (b, heads or fewer, m, d), as *value*.
-    :param attention_mask: added to the scores, shape (b, 1 or heads, n, m); None if each token sees all.
-    :param more: other arguments; if they change the scores, torch's fused kernel runs instead.
-    :returns: shape (b, n, heads, d), and None in place of the weights.
-    """
-    batch, heads, length, width = query.shape
-    seen = key.shape[2]
-    if length * seen > MOST_SCORES or len(key) != batch or not _is_plain(module, query, attention_mask, more):
-        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **more)  # type: ignore[no-any-return]
-    groups, factor = heads // key.shape[1], width**-0.5 if scaling is None else scaling
-    queries = query.reshape(batch * heads, length, width)
-    keys = repeat_kv(key, groups).reshape(batch * heads, seen, width).transpose(1, 2)
-    if attention_mask is None:
-        scores = torch.bmm(queries * factor, keys)
-    else:
-        added = attention_mask.expand(batch, heads, length, seen).reshape(batch * heads, length, seen)
-        scores = torch.baddbmm(added, queries, keys, alpha=factor)
-    mixed = torch.bmm(scores.softmax(dim=-1), repeat_kv(value, groups).reshape(batch * heads, seen, -1))
-    return mixed.view(batch, heads, length, -1).transpose(1, 2).contiguous(), None
-
-
-def _is_plain(module: nn.Module, query: Tensor, mask: Tensor | None, more: dict[str, Any]) -> bool:
-    """Check that the scores are products plus *mask*, and nothing else."""
-    if any(more.get(name) is not None for name in SCORE_CHANGES):
-        return False
-    if mask is not None:
-        return mask.dtype == query.dtype
-    causal = more.get("is_causal")
-    return not (getattr(module, "is_causal", True) if causal is None else causal)

@@ -8,7 +8,6 @@ import re
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -25,7 +24,6 @@ from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.families import KINDS, attention_of, attention_of_class, loader
 from fathom.models.gguf import parsed, quantisation_of
 from fathom.models.hub import from_pretrained
-from fathom.models.kernels import use_rough_attention
 from fathom.models.local import LocalModel
 from fathom.models.parts import Parts, check_origin, config_of, parts_of
 from fathom.models.placement import DeviceMap, check_map, check_precision, each_weight, spreading
@@ -47,7 +45,6 @@ def load(
     tokenizer: str | None = None,
     kind: str | None = None,
     quantize: str | None = None,
-    screen: str | None = None,
     adapter: str | Sequence[str] | None = None,
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
@@ -63,7 +60,6 @@ def load(
     :param tokenizer: name or folder of another tokenizer than the model's own.
     :param kind: "causal", "masked" or "seq2seq" if the configuration does not determine it.
     :param quantize: "4bit" or "8bit": bitsandbytes quantises the linear layers while they are loaded.
-    :param screen: "bfloat16" or "float16": keep a copy in that precision as the model's ``rough``.
     :param adapter: folders or names of PEFT adapters; their changes add up.
     :param trust_remote_code: run code that comes with the model.
     :param allow_pickle: read ``.bin`` weights too.
@@ -72,13 +68,13 @@ def load(
     """
     adapters = [adapter] if isinstance(adapter, str) else adapter or ()
     if device_map is not None:
-        check_map(device_map, {"device": device, "screen": screen, "adapter": ",".join(adapters)})
+        check_map(device_map, {"device": device, "adapter": ",".join(adapters)})
     place = device_of(device)
     name = os.fspath(name)
     parts = parts_of(name, adapters, tokenizer, revision)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     config = config_of(parts, name, options)
-    check_precision(dtype, screen, config, place)
+    check_precision(dtype, config, place)
     attention = attention_of(config, parts.weights.name, kind)
     hashing = ThreadPoolExecutor(1).submit(content_hash, parts.folders, config)  # while the weights are read
     encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
@@ -102,7 +98,7 @@ def load(
     model.pooling = trained_pooling(parts.weights.name)
     model.dequantised_from = quantisation_of(parts.weights.name)
     parsed.cache_clear()
-    return model if screen is None else _screened(model, screen)
+    return model
 
 
 def load_shape(
@@ -125,7 +121,7 @@ def load_shape(
     place, parts, options = device_of(device), parts_of(name, adapter or (), tokenizer, revision), {}
     options["trust_remote_code"] = trust_remote_code
     config = config_of(parts, name, options)
-    check_precision(dtype, None, config, place)
+    check_precision(dtype, config, place)
     attention = attention_of(config, parts.weights.name, kind)
     encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
     check_tokenizer(encoder, attention, parts.tokenizer.name)
@@ -270,25 +266,6 @@ def _move(network: PreTrainedModel, device: torch.device, name: str) -> None:
             f"the weights of '{name}' take {size:.1f} GiB, more than is free on {device}: try --dtype bfloat16, "
             "--quantize 4bit, another --device or a smaller model"
         ) from error
-
-
-def _screened(model: LocalModel | EncoderDecoder, precision: str) -> LocalModel:
-    """Add a rough copy.
-
-    :raises BadInput: the model is not in float32, or is an encoder-decoder.
-    """
-    if isinstance(model, EncoderDecoder | Encoder):
-        kind = "an encoder-decoder" if isinstance(model, EncoderDecoder) else "a model without a head"
-        raise BadInput(f"--screen {precision}: {kind} cannot be screened; drop --screen")
-    if model.identity.dtype != "float32":
-        raise BadInput(
-            f"--screen {precision}: the model itself is {model.identity.dtype}, expected float32 to verify in; "
-            "drop --screen, or the options that load it so"
-        )
-    network = deepcopy(model.network).to(DTYPES[precision])
-    use_rough_attention(network)
-    model.rough = LocalModel(network, model.tokenizer, model.attention, replace(model.identity, dtype=precision))
-    return model
 
 
 def untrained(model: LocalModel, seed: int) -> LocalModel | EncoderDecoder:

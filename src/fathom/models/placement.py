@@ -41,14 +41,13 @@ def check_map(device_map: DeviceMap, others: Mapping[str, Any]) -> None:
         raise MissingExtra("accelerate", "device-map")
 
 
-def check_precision(dtype: str, screen: str | None, config: Any, device: torch.device) -> None:
+def check_precision(dtype: str, config: Any, device: torch.device) -> None:
     """:raises BadInput: float16 on a CPU, which has no fast products in it."""
     saved = getattr(config, "dtype", None) if dtype == "auto" and not hasattr(config, "quantization_config") else None
-    option = f"--screen {screen}" if screen == "float16" else f"--dtype {dtype}"
-    if device.type == "cpu" and ("float16" in (dtype, screen) or saved == torch.float16):
+    if device.type == "cpu" and (dtype == "float16" or saved == torch.float16):
         raise BadInput(
-            f"{option}: float16 takes several times as long as float32 on a CPU: use float32, or bfloat16 for half the "
-            "memory"
+            f"--dtype {dtype}: float16 takes several times as long as float32 on a CPU: use float32, or bfloat16 for "
+            "half the memory"
         )
 
 

@@ -190,9 +190,7 @@ class ShardedProbe(Probe):
 
     def __init__(self, options: ProbeOptions, model: Model, queryset: QuerySet) -> None:
         self.model, self.queryset = model, queryset
-        self.rough = model.rough
         self.budget = Budget.from_option(options.batch_tokens, model)
-        self.screened: Counter[str] = Counter()
         trained_here = bool(model.made_of) and is_trained_here(model.made_of[0])
         self._is_checked = self.needs_head and not (model.is_served or trained_here)
         self._following: dict[int, Shard] = {}
@@ -275,8 +273,6 @@ class ShardedProbe(Probe):
                 facts["bos_is_eos"] = True
         if self.model.attention is Attention.SEQ2SEQ:
             facts["form"] = str(self.form)
-        if self.rough is not None:
-            facts["screened_in"] = self.rough.identity.dtype
         return facts | self._chat()
 
     def _chat(self) -> Facts:
@@ -309,6 +305,6 @@ class ShardedProbe(Probe):
         return notes
 
     def circumstances(self) -> Facts:
-        facts = {**self.budget.circumstances(), **self.screened, **self.model.circumstances()}
+        facts = {**self.budget.circumstances(), **self.model.circumstances()}
         notes = self._notes()
         return facts | ({"notes": notes} if notes else {})

@@ -8,7 +8,7 @@ the subject (PMI; Holtzman et al., "Surface form competition", EMNLP 2021). See 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -18,9 +18,8 @@ from fathom.data.queries import QuerySet
 from fathom.data.templates import ANSWER, SUBJECT, Template
 from fathom.models.base import Attention, Model
 from fathom.probes.options import ClozeOptions
-from fathom.probes.slot import TOP, SlotProbe, SlotQuery
-from fathom.scoring.screening import settle
-from fathom.scoring.slots import CandidateTokens, Slot, encode_slots, slot_scores
+from fathom.probes.slot import SlotProbe, SlotQuery
+from fathom.scoring.slots import CandidateTokens, Slot, encode_slots
 from fathom.store.predictions import Scoring
 
 OVER_PRIOR = "-over-prior"
@@ -46,13 +45,9 @@ class ClozeProbe(SlotProbe):
                 for one in self.scorings
             )
 
-    def idle(self) -> Mapping[str, str]:
-        """Return ``--screen`` in addition with ``--prior``: its bounds do not hold for differences."""
-        return {**super().idle(), **({"screen": "with --prior all scores are exact"} if self.corrected else {})}
-
     def _scored(self, items: Sequence[SlotQuery], names: CandidateTokens) -> NDArray[np.float32]:
         if not self.corrected or not items:
-            return self._uncorrected(items, names)
+            return super()._scored(items, names)
         scores = super()._scored(items, names)
         return np.concatenate([scores, scores - self._slot_scores([self._without(item) for item in items], names)])
 
@@ -65,23 +60,3 @@ class ClozeProbe(SlotProbe):
         [slot] = encode_slots(self.model.tokenizer, [prompt], sign=self.sign)
         assert slot is not None
         return slot
-
-    def _uncorrected(self, items: Sequence[SlotQuery], names: CandidateTokens) -> NDArray[np.float32]:
-        """Screen with the rough copy if there is one, then rescore with the model what could affect a rank."""
-        rough = self.rough
-        if rough is None or not items:
-            return super()._scored(items, names)
-        slots = [item.slot for item in items]
-        gold = [self.queryset.candidates[item.query.candidates].places(item.query.gold) for item in items]
-
-        def scores(model: Model, only: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
-            return slot_scores(model, slots, names, self.ways, self.budget, only=only)
-
-        self._passes += len(set(slots)) * len(names.masks(self.ways))
-        ranked = [[place for place in places if names.lengths[place]] for places in gold]
-        settled = settle(scores(rough), ranked, TOP, lambda chosen: scores(self.model, chosen), sample=0)
-        self.screened.update(
-            screened=len(items) * int((names.lengths > 0).sum()),
-            scored_again=int(settled.rescored[:, names.lengths > 0].sum()),
-        )
-        return settled.scores

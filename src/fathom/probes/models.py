@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _LOADING = {
     "dtype", "device", "device_map", "revision", "tokenizer", "kind", "quantize", "trust_remote_code", "allow_pickle",
-    "screen",
 }  # fmt: skip
 
 
@@ -42,7 +41,7 @@ def open_shape(name: str, options: ProbeOptions) -> Model:
     """Make a model of the shape of a named one without reading its weights. :raises BadInput: there is none."""
     from fathom.models.loading import load_shape
 
-    unread = {"device_map", "quantize", "allow_pickle", "screen"}
+    unread = {"device_map", "quantize", "allow_pickle"}
     return load_shape(name, **{key: value for key, value in _loading(options).items() if key not in unread})
 
 

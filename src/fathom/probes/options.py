@@ -97,20 +97,6 @@ class FewShotOptions(ProbeOptions):
     bos: Literal["auto", "add", "none"] = opt("auto", BOS)
 
 
-class ScreenedOptions(BaseModel):
-    """Options of probes that can screen with a low-precision copy of the model (:mod:`fathom.scoring.screening`)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    screen: Literal["bfloat16", "float16"] | None = opt(
-        None,
-        "Score in this lower precision first, then rescore in --dtype every candidate close enough to affect a rank "
-        "or the best answers. The margin is estimated during the run.",
-        Group.MODEL,
-        LATER,
-    )
-
-
 class ReversibleOptions(BaseModel):
     """Options of probes that can query subjects with the same templates."""
 
@@ -124,7 +110,7 @@ class ReversibleOptions(BaseModel):
     )
 
 
-class StatementOptions(SpokenOptions, ReversibleOptions, ScreenedOptions, LikelihoodOptions, FewShotOptions):
+class StatementOptions(SpokenOptions, ReversibleOptions, LikelihoodOptions, FewShotOptions):
     """Options of the statement probe (BEAR)."""
 
     group: ClassVar = Group.SCORING
@@ -215,7 +201,7 @@ class SlotOptions(ProbeOptions):
     perplexity: bool = opt(False, PERPLEXITY)
 
 
-class ClozeOptions(ReversibleOptions, ScreenedOptions, SlotOptions):
+class ClozeOptions(ReversibleOptions, SlotOptions):
     """Options of the cloze probe (entity ranking)."""
 
     group: ClassVar = Group.SCORING

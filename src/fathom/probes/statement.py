@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import Prompt
@@ -37,7 +36,6 @@ from fathom.probes.statement_search import Searcher
 from fathom.prompts.wording import FewShotWording, SpokenWording, TemplateWording, Wording
 from fathom.scoring.masked import Pll
 from fathom.scoring.rows import Columns, PromptedQuery, score_columns
-from fathom.scoring.screening import settle
 from fathom.scoring.seq2seq import form_for
 from fathom.scoring.statements import (
     Likelihood,
@@ -118,7 +116,7 @@ class StatementProbe(ShardedProbe):
 
     @cached_property
     def _searcher(self) -> Searcher:
-        return Searcher(self.options, self.model, self.rough, self.bos, self.ways, self.budget, self.screened)
+        return Searcher(self.options, self.model, self.bos, self.ways, self.budget)
 
     def resolved(self) -> Facts:
         whole = self.model.attention is not Attention.SEQ2SEQ and all(way.score is Score.FULL for way in self.ways)
@@ -217,11 +215,8 @@ class StatementProbe(ShardedProbe):
 
     def _searches(self, number: int, space: CandidateSet) -> bool:
         """Return whether the exact search is cheaper. Only the search caches few-shot lines, which are long."""
-        wanted = len(space) > KEEP_SCORES_UP_TO or self.options.max_rank is not None
-        if self.rough is None:
-            wanted |= number == NO_TEMPLATE
-        elif not self.options.prune or self.rough.refuses_cache() is not None:
-            return False
+        is_large = len(space) > KEEP_SCORES_UP_TO or self.options.max_rank is not None
+        wanted = is_large or number == NO_TEMPLATE
         return wanted and self.model.attention is Attention.CAUSAL and self.model.refuses_cache() is None
 
     def _searched(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
@@ -233,7 +228,7 @@ class StatementProbe(ShardedProbe):
 
     def _scored(self, encoded: _Statements, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
         """Score all candidates of all queries; return a query's columns per scoring."""
-        statements = self._screened(encoded, queries, space) if self.rough else self._run(self.model, encoded)
+        statements = self._run(encoded)
         if encoded.tokens is None:
             statements = align_scored(statements, len(space))
         self._counts["statements"] += sum(item.log_probs is not None for item in statements)
@@ -263,7 +258,7 @@ class StatementProbe(ShardedProbe):
             for query in queries
             for prompt in wording.statements(query, [space.names[place] for place in places[query.id]])
         ]
-        scored = iter(zip(prompts, self._run(self.model, self._tokenised(prompts)) if prompts else (), strict=True))
+        scored = iter(zip(prompts, self._run(self._tokenised(prompts)) if prompts else (), strict=True))
         for query in queries:
             self._keep_tokens(query, space, answers[query.id], {place: next(scored) for place in places[query.id]})
 
@@ -283,35 +278,11 @@ class StatementProbe(ShardedProbe):
                 kept.append({"id": space.ids[place], **scores._asdict()})
             row["token_log_probs"] = kept or None
 
-    def _run(self, model: Model, encoded: _Statements) -> list[ScoredStatement]:
+    def _run(self, encoded: _Statements) -> list[ScoredStatement]:
         pll = Pll(self.options.pll)
         if encoded.tokens is None:
-            return score_statements(model, encoded.prompts, self.bos, pll, self.budget, self.form)
-        return score_encoded(model, encoded.tokens, pll, self.budget, self.form)
-
-    def _screened(self, encoded: _Statements, queries: Sequence[Query], space: CandidateSet) -> list[ScoredStatement]:
-        """Score with the rough copy, then rescore with the model what could affect a rank."""
-        assert self.rough is not None
-        statements, shape = self._run(self.rough, encoded), (len(self.ways), len(queries), len(space))
-
-        def values(places: Sequence[int]) -> NDArray[np.float64]:
-            scores = np.full((shape[0], shape[1] * shape[2]), np.nan)
-            for number, way in enumerate(self.ways):
-                scores[number, places] = reduce_all(
-                    [statements[place] for place in places], way, self.model.attention
-                ).scores
-            return scores.reshape(shape)
-
-        def in_full(chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
-            places = np.flatnonzero(chosen).tolist()
-            for place, statement in zip(places, self._run(self.model, encoded.only(places)), strict=True):
-                statements[place] = statement
-            return values(places)
-
-        gold = [space.places(query.gold) for query in queries]
-        again = settle(values(range(len(statements))), gold, self.options.top_k, in_full).rescored
-        self.screened.update(screened=len(statements), scored_again=int(again.sum()))
-        return statements
+            return score_statements(self.model, encoded.prompts, self.bos, pll, self.budget, self.form)
+        return score_encoded(self.model, encoded.tokens, pll, self.budget, self.form)
 
     def _answer(
         self, query: Query, space: CandidateSet, statements: Sequence[ScoredStatement], reduced: StatementScores

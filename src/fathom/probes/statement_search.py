@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -16,7 +15,6 @@ from fathom.probes.options import StatementOptions
 from fathom.prompts.wording import Wording
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Columns, result_columns, unscored
-from fathom.scoring.screening import screened_search
 from fathom.scoring.search import SearchPlan, SearchQuestion, search
 from fathom.scoring.statements import Score, StatementScoring
 from fathom.scoring.tokens import Continuation, Role, encode_causal, encode_continuations
@@ -56,23 +54,18 @@ class Space:
 class Searcher:
     """Exact search for ranks with a causal model.
 
-    :param rough: a low-precision copy of the model that scores first, or None.
     :param ways: each needs its own passes, as each has its own bound.
-    :param screened: counts candidates that the rough copy scored, and those rescored.
     """
 
     def __init__(
         self,
         options: StatementOptions,
         model: Model,
-        rough: Model | None,
         bos: int | None,
         ways: Sequence[StatementScoring],
         budget: Budget,
-        screened: Counter[str],
     ) -> None:
         self.options, self.model, self.bos, self.ways, self.budget = options, model, bos, ways, budget
-        self.rough, self.screened = rough, screened
         self.spaces: dict[tuple[str, str, str], Space | None] = {}
 
     def rank(
@@ -102,7 +95,7 @@ class Searcher:
 
     def _refuses(self, space: Space, asked: _SearchPrompt) -> bool:
         longest = len(asked.prompt) + int(space.whole.longest.max())
-        return any(one.refuses_cache(longest) is not None for one in (self.model, self.rough) if one is not None)
+        return self.model.refuses_cache(longest) is not None
 
     def _prepare(self, wording: Wording, query: Query, candidates: CandidateSet) -> tuple[Space, _SearchPrompt] | None:
         sample = np.random.default_rng(0).integers(len(candidates), size=CHECKED).tolist()
@@ -157,18 +150,11 @@ class Searcher:
         questions = [
             SearchQuestion(item.prompt, places(item.query.gold), places(item.query.known), item.given) for item in fit
         ]
-        searched = self._run(tree, questions, plan)
+        searched = search(self.model, tree, questions, plan, self.budget)
         answers = {id_: unscored(reason) for id_, reason in reasons.items()}
         for item, question, result in zip(fit, questions, searched, strict=True):
             answers[item.query.id] = _columns(space, tree, plan, question, result)
         return answers
-
-    def _run(self, tree: AnswerTrie, questions: Sequence[SearchQuestion], plan: SearchPlan) -> list[SearchResult]:
-        if self.rough is None:
-            return search(self.model, tree, questions, plan, self.budget)
-        screened = screened_search(self.model, self.rough, tree, questions, plan, self.budget)
-        self.screened.update(screened=screened.met, scored_again=screened.rescored)
-        return screened.searched
 
 
 def _before(prompt: Prompt) -> int | None:

@@ -62,17 +62,8 @@ def read_declarations(manifest: Mapping[str, Any]) -> Declarations:
         tuple(shows["further"]),
         tuple(shows["by"]),
         _said(identity, shows["usual"]) | shows.get("told", {}) | shows["recipe"],  # earlier runs say "told"
-        (*notes, *_screened(noted)),
+        tuple(notes),
     )
-
-
-def _screened(noted: Mapping[str, Any]) -> list[str]:
-    """Return a note on how many answers were scored again in full, if they were screened."""
-    screened, again = noted.get("screened"), noted.get("scored_again")
-    if not screened or again is None:
-        return []
-    share = f"{again:,} of {screened:,} answers ({again / screened:.1%})"
-    return [f"screened: {share} were scored again in full, by a margin measured in the run, not proven"]
 
 
 @cache

@@ -151,7 +151,7 @@ def counted(shape: Model, reply_tokens: int) -> CountedModel | CountedPairs:
     """
     model: Any = copy.copy(shape)
     model.__class__ = CountedPairs if isinstance(shape, EncoderDecoder) else CountedModel
-    model.passes, model.reply_tokens, model.rough = Counter(), reply_tokens, None
+    model.passes, model.reply_tokens = Counter(), reply_tokens
     for name in ("refuses_tree", "refuses_cache", "refuses_states", "refuses_padding"):
         setattr(model, name, getattr(shape, name))
     return model  # type: ignore[no-any-return]
@@ -293,7 +293,7 @@ class Forecaster:
         kept = KEPT if watch.model.device.type == "cpu" else 0
         memory = _peak_bytes(watch.model.device) + size - here + kept
         notes = [f"one process on {watch.model.device} with {torch.get_num_threads()} threads", *work.notes]
-        notes += [f"without --{name}" for name in ("screen", "quantize", "device_map") if getattr(options, name, None)]
+        notes += [f"without --{name}" for name in ("quantize", "device_map") if getattr(options, name, None)]
         return Forecast(work.queries, work.texts, round(tokens), None, seconds + size / READING, memory, notes)
 
     def _watch(self, model: str, options: ProbeOptions) -> Stopwatch:

@@ -69,13 +69,6 @@ def search(
     :param questions: prompts and longest answers within the model's window.
     :raises RunFailed: out of memory with the smallest pass.
     """
-    return [state.searched() for state in walk_answers(model, answers, questions, plan, budget)]
-
-
-def walk_answers(
-    model: Model, answers: AnswerTrie, questions: Sequence[SearchQuestion], plan: SearchPlan, budget: Budget
-) -> Sequence[SearchState]:
-    """Run :func:`search` and return the final state of each question."""
     if not questions:
         return []
     with torch.inference_mode():
@@ -85,11 +78,11 @@ def walk_answers(
         if start is None:
             middle = (len(questions) + 1) // 2
             parts = questions[:middle], questions[middle:]
-            return [state for part in parts for state in walk_answers(model, answers, part, plan, budget)]
+            return [result for part in parts for result in search(model, answers, part, plan, budget)]
         Walk(answers, states, reader).run(*start)
         if budget.evidence.begins(model, "an exact search"):
             states[0].compare(model, budget)
-    return states
+        return [state.searched() for state in states]
 
 
 class _State(SearchState):

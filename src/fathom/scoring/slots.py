@@ -196,14 +196,15 @@ class CandidateTokens:
         counts = [np.unique(group.tokens, axis=0, return_counts=True)[1] for group in self.by_length.values()]
         return int(sum(count[count > 1].sum() for count in counts))
 
-    def masks(self, scorings: Sequence[SlotScoring]) -> dict[int, NDArray[np.int64]]:
-        """Return the numbers of masks that *scorings* need, ascending, and the candidates scored with each."""
-        kinds, places = {scoring.masks for scoring in scorings}, {}
+    def masks(self, scorings: Sequence[SlotScoring]) -> list[int]:
+        """Return the numbers of masks that *scorings* need, ascending; none if no candidate has tokens."""
+        kinds = {scoring.masks for scoring in scorings}
+        counts: set[int] = set()
         if MaskCount.SEVERAL in kinds:
-            places = {masks: group.places for masks, group in sorted(self.by_length.items())}
-        if MaskCount.ONE in kinds:
-            places = {1: np.flatnonzero(self.lengths)} | {masks: places[masks] for masks in places if masks != 1}
-        return places
+            counts.update(self.by_length)
+        if MaskCount.ONE in kinds and self.by_length:
+            counts.add(1)
+        return sorted(counts)
 
 
 def slot_scores(
@@ -213,21 +214,15 @@ def slot_scores(
     scorings: Sequence[SlotScoring],
     budget: Budget,
     learnt: Tensor | None = None,
-    only: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float32]:
     """Score each candidate in each slot, in nats per token. Equal slots run once.
 
     :param learnt: the vectors of learnt tokens, shape (rows, d); None if no slot has any.
-    :param only: run only the passes that these need, shape (slots, candidates); None for all.
     :returns: shape (scorings, slots, candidates); NaN for candidates without tokens.
     """
     distinct = list(dict.fromkeys(slots))
     row_of = {slot: row for row, slot in enumerate(distinct)}
     rows = np.array([row_of[slot] for slot in slots])
-    needed = np.ones((len(distinct), len(names)), dtype=bool)
-    if only is not None:
-        needed[:] = False
-        np.logical_or.at(needed, rows, only)
     scores = np.full((len(scorings), len(distinct), len(names)), np.nan, dtype=np.float32)
 
     def store(batch: Iterator[SlotScores]) -> None:
@@ -235,7 +230,7 @@ def slot_scores(
             scores[scoring, rows[:, None], places[None, :]] = values.cpu().numpy()
 
     with torch.inference_mode():
-        run_slots(model, distinct, names, scorings, budget, learnt, store, needed)
+        run_slots(model, distinct, names, scorings, budget, learnt, store)
     return scores[:, rows]
 
 
@@ -297,20 +292,13 @@ def run_slots(
     budget: Budget,
     learnt: Tensor | None,
     use: Callable[[Iterator[SlotScores]], None],
-    needed: NDArray[np.bool_] | None = None,
 ) -> None:
     """Run each slot with each number of masks that *scorings* need.
 
     :param use: is called with the scores of each batch; with gradients on, it may send them back to *learnt*. It is
         called again with a smaller batch if memory runs out.
-    :param needed: required scores, shape (slots, candidates); None for all.
     """
-    todo = sorted(
-        (slot.tokens(masks), masks, row)
-        for masks, places in names.masks(scorings).items()
-        for row, slot in enumerate(slots)
-        if needed is None or needed[row, places].any()
-    )
+    todo = sorted((slot.tokens(masks), masks, row) for masks in names.masks(scorings) for row, slot in enumerate(slots))
     lengths = [length for length, *_ in todo]
 
     def pack(start: int) -> tuple[Sequence[_Task], int]:

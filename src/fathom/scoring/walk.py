@@ -12,7 +12,7 @@ A :class:`BranchReader` extends prefixes by one token, and decides how many bran
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -34,14 +34,11 @@ class SearchGoal:
     :param top_k: length of the top list.
     :param max_rank: stop looking for the rank after that many better answers; None for no limit.
     :param prune: false to score all answers.
-    :param margin: nats by which scores of a rough copy may be off: each answer is met whose exact score could matter,
-        and only those that are better despite the margin count as better.
     """
 
     top_k: int = 10
     max_rank: int | None = None
     prune: bool = True
-    margin: float = field(default=0.0, kw_only=True)
 
 
 class SearchResult(NamedTuple):
@@ -68,7 +65,7 @@ class SearchState:
 
     def __init__(self, answers: AnswerTrie, gold: Sequence[int], known: Sequence[int] | Ints, aim: SearchGoal) -> None:
         self.answers, self.gold, self.aim = answers, np.array(gold, dtype=np.int64), aim
-        self.slack = 2 * (PRECISION * int(answers.longest.max(initial=0)) + aim.margin)
+        self.slack = 2 * PRECISION * int(answers.longest.max(initial=0))
         """Nats by which the bound is lowered: the answer and the bound may both be off, by the precision per token."""
         self.is_rival = np.ones(len(answers), dtype=bool)
         self.is_rival[self.gold] = self.is_rival[list(known)] = False
@@ -135,7 +132,7 @@ class SearchState:
             totals = np.where(nodes == self.answers.terminal[place], total, totals)  # one leaf, one score
         index, places = self.answers.ending.find(nodes)
         scores = self.score(totals, self._tokens(nodes))[index]
-        self.better += int((self.is_rival[places] & (scores > self.best + 2 * self.aim.margin)).sum())
+        self.better += int((self.is_rival[places] & (scores > self.best)).sum())
         near = self.reaches(scores)
         places, scores = places[near], scores[near]
         self.places.append(places)
