@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.reading import Faults, first_few, short_place
@@ -68,15 +68,29 @@ def _merged(data: QuerySet, faults: Faults) -> Iterator[str]:
     respelt: dict[str, dict[str, str]] = defaultdict(dict)
     for file, line, text in faults.tidied:
         respelt[tidy(text)].setdefault(short_place(file, line), text)
-    merged = []
-    for name in respelt.keys() & golds.keys():
-        unmodified = [place for place in golds[name] if place not in respelt[name]]
-        spellings = {text: place for place, text in reversed(respelt[name].items()) if place in golds[name]}
-        if len(spellings) + bool(unmodified) > 1 and spellings:
-            written = [f"{text!a} ({place})" for text, place in sorted(spellings.items())]
-            merged.append(", ".join([*written, *(f"{name!r} ({place})" for place in unmodified[:1])]))
+    shared = sorted(respelt.keys() & golds.keys())
+    merged = [text for name in shared if (text := _spellings(name, respelt[name], golds[name]))]
     if merged:
         yield f"spellings that are one candidate, {len(merged):,}: {first_few(sorted(merged))}"
+
+
+def _spellings(name: str, respelt: Mapping[str, str], places: Sequence[str]) -> str:
+    """Return the spellings of a candidate with a place each; "" if there is one.
+
+    :param respelt: the spelling that was made *name*, by its place.
+    :param places: of the candidate's facts.
+    """
+    unmodified = [place for place in places if place not in respelt]
+    first_place: dict[str, str] = {}
+    for place, text in respelt.items():
+        if place in places:
+            first_place.setdefault(text, place)
+    if not first_place or len(first_place) + bool(unmodified) < 2:
+        return ""
+    written = [f"{text!a} ({place})" for text, place in sorted(first_place.items())]
+    if unmodified:
+        written.append(f"{name!r} ({unmodified[0]})")
+    return ", ".join(written)
 
 
 def _alike(space: CandidateSet, queries: Iterable[Query]) -> Iterator[tuple[str, bool]]:
