@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from harness import Table, benchmark
+from harness import Table, benchmark, share_interval
 from labelled import BIOMEDICAL, labels, lists_of
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -27,7 +27,6 @@ from fathom.building.cloze.leaks import is_common
 from fathom.building.cloze.names import NameFinder
 from fathom.building.cloze.typography import fold
 from fathom.building.options import ClozeBuildOptions
-from fathom.metrics.descriptive import share_interval
 
 BEFORE = {"biomedical": 2766, "general": 4355}
 """Held-out prompts before the rules; half of them must remain."""

@@ -208,3 +208,13 @@ def machine() -> str:
     lines = info.read_text().splitlines() if info.exists() else []
     name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
     return f"{name}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}"
+
+
+def share_interval(hits: int, n: int, level: float = 0.95) -> tuple[float, float, float]:
+    """Return a share and the ends of its Wilson interval; NaN if n is 0."""
+    if not n:
+        return (float("nan"),) * 3
+    from scipy.stats import binomtest  # slow to load
+
+    ends = binomtest(hits, n).proportion_ci(level, method="wilson")
+    return hits / n, float(ends.low), float(ends.high)

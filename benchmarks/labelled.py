@@ -24,12 +24,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from harness import DATA, Table, benchmark
+from harness import DATA, Table, benchmark, share_interval
+from sklearn.metrics import cohen_kappa_score
 
 from fathom.building.cloze import corpora
 from fathom.building.cloze.build import build_cloze
 from fathom.building.options import ClozeBuildOptions, ClozeFiles
-from fathom.metrics.descriptive import cohen_kappa, share_interval
 
 LABELS = Path(__file__).with_name("labelled.tsv")
 SEED, DRAWN = "20261126", 200
@@ -264,5 +264,5 @@ def labelled(sample: Literal["1", "2"] = "2") -> None:
                 share, low, high = share_interval(count, len(pairs))
                 cells += [f"{count} ({share:.1%})", f"{low:.1%} to {high:.1%}"]
             agreed = sum(first == second for first, second in pairs)
-            kappa = cohen_kappa([first for first, _ in pairs], [second for _, second in pairs])
+            kappa = cohen_kappa_score([first for first, _ in pairs], [second for _, second in pairs])
             table.row(corpus, question, len(pairs), *cells, agreed, f"{kappa:.2f}")

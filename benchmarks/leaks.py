@@ -8,13 +8,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from harness import DATA, Table, benchmark
+from harness import DATA, Table, benchmark, share_interval
 
 from fathom.building.cloze.entities import ListedEntity
 from fathom.building.cloze.leaks import LEAKS, Leaks
 from fathom.building.cloze.sentences import KEPT, Selector
 from fathom.building.options import ClozeBuildOptions
-from fathom.metrics.descriptive import share_interval
 
 FRAMES = (
     "{a} was measured in patients with {b} before treatment",

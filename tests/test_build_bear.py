@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("rapidfuzz", reason="needs the extra text")
 
+
 from fathom.building.bear import BuiltBear, build_bear, read_plan
 from fathom.building.bear.balance import AnswerGraph, best, choose, configurations, sample
 from fathom.building.bear.entities import (
@@ -36,7 +37,6 @@ from fathom.building.bear.entities import (
     entity_of,
 )
 from fathom.building.bear.facts import FactStore
-from fathom.building.bear.flags import flag_review, question, read_reply
 from fathom.building.bear.names import overlapping, revealing, words
 from fathom.building.bear.plan import BIG, SMALL, BearPlan, Limits, RelationPlan
 from fathom.building.bear.pools import (
@@ -59,7 +59,6 @@ from fathom.building.bear.pools import (
 from fathom.building.bear.review import majority
 from fathom.building.bear.statistics import evenness
 from fathom.building.options import BearBuildOptions
-from fathom.building.review import read_audit
 from fathom.cli import make_app
 from fathom.errors import BadInput, MadeBefore, MissingExtra, RunFailed
 from fathom.formats import examine, read
@@ -675,96 +674,6 @@ def sheet(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
-def test_a_chat_model_only_puts_answers_on_the_list(tmp_path):
-    asked = []
-
-    def ask(system: str, questions: list[str]) -> list[str]:
-        if "linguistic correctness" in system:
-            return ["Correct"] * len(questions)
-        asked.extend(questions)
-        assert "majority category" in system
-        return ["Here: (['Bemo', 'Nowhere'], 'lands')"]
-
-    out = build(tmp_path, towns()).out
-    data = (out / "P17.jsonl").read_bytes()
-    table, notes = flag_review(out / "review.csv", ask)
-    assert "'answers': ['Bemo', 'Cilu']" in asked[0]
-    assert (table.rows, notes) == ((("P17", "Q2", "Bemo"),), [])
-    (row,) = sheet(out / "review.csv")
-    assert (row["id"], row["why"], row["in"], row["decision"]) == ("Q2", "flagged by the model", "small", "")
-    assert (out / "P17.jsonl").read_bytes() == data
-    decided = (out / "review.csv").read_text(encoding="utf-8-sig").replace("small,,", "small,keep,as it should be")
-    (out / "review.csv").write_text(decided, encoding="utf-8")
-    flag_review(out / "review.csv", ask)  # again: what a person wrote stays, and nothing is listed twice
-    (row,) = sheet(out / "review.csv")
-    assert (row["why"], row["decision"], row["comment"]) == ("flagged by the model", "keep", "as it should be")
-    silent = build(tmp_path / "b", towns()).out / "review.csv"
-    table, notes = flag_review(silent, lambda system, asked: ["I cannot say."] * len(asked))
-    assert (table.rows, sheet(silent)) == ((), [])
-    assert stated(notes, "P17", "'I cannot say.'")
-
-
-def test_what_a_chat_model_says_of_filled_templates_stands_on_the_sheet(tmp_path):
-    """Its opinion changes nothing; a person reads it next to the sentence."""
-    sentences = []
-
-    def ask(system: str, questions: list[str]) -> list[str]:
-        if "linguistic correctness" not in system:
-            return ["([], 'lands')"]
-        sentences.extend(questions)
-        return ["'Correct'.", "Wrong:\n'The town ...'", ""] + ["correct"] * (len(questions) - 3)
-
-    out = build(tmp_path, towns()).out
-    assert "model" not in sheet(out / "templates.csv")[0]
-    _, notes = flag_review(out / "review.csv", ask)
-    filled = sheet(out / "templates.csv")
-    assert [row["sentence"] for row in filled] == sentences
-    assert [row["model"] for row in filled][:4] == ["correct", "Wrong: 'The town ...'", "", "correct"]
-    assert {row["correct"] for row in filled} == {""}
-    assert stated(notes, f"1 of {len(filled)}", "templates.csv")
-
-
-def test_relations_that_one_variant_lacks_are_flagged_too(tmp_path):
-    """Three lands are needed in the big variant; only two answers of P30 have two towns each."""
-    items = towns()
-    for place, row in enumerate(items[3:]):
-        row["claims"] |= item(1, "", [ItemClaim("P30", 80 + place % 2)])["claims"]
-    big = FEW | {"instances": 6, "least_answers": 3, "most_answers": 3}
-    plan = write_plan(tmp_path, "P17", "P30", big=big)
-    out = build(tmp_path, [*items, item(80, "North", links=2), item(81, "South", links=2)], plan).out
-    table, _ = flag_review(out / "review.csv", lambda system, asked: ["(['Avar', 'North', 'Bemo'], '')"] * len(asked))
-    assert sorted(table.rows) == [("P17", "Q1", "Avar"), ("P17", "Q2", "Bemo"), ("P30", "Q80", "North")]
-    assert {row["id"]: row["in"] for row in sheet(out / "review.csv")} == {
-        "Q1": "big", "Q2": "big; small", "Q80": "small",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("manifest", ["{}", "[]", '{"options": {"relations": 1}, "variants": {}}', None])
-def test_only_the_review_of_a_probe_can_be_flagged(tmp_path, manifest):
-    (tmp_path / "review.csv").write_text("relation,id,decision\n", encoding="utf-8")
-    if manifest is not None:
-        (tmp_path / "manifest.json").write_text(manifest, encoding="utf-8")
-    with pytest.raises(BadInput) as raised:
-        flag_review(tmp_path / "review.csv", lambda system, asked: [])
-    assert len(raised.value.faults) == 1
-
-
-@pytest.mark.parametrize(
-    ("reply", "names"),
-    [
-        ("([], 'cities')", []),
-        ("([’Berlin’], ’lands’)", ["Berlin"]),
-        ("none", None),
-        ("(['a', 'b')", None),
-        ("('a', 'b')", None),
-    ],
-)
-def test_replies_are_tuples_of_a_list_and_a_text(reply, names):
-    assert read_reply(reply) == names
-    relation = RelationPlan(property="P36", templates=("[X] [Y]",), name="capital", description="seat")
-    assert question(relation, ["Ulm"]) == "{'label': 'capital', 'description': 'seat', 'answers': ['Ulm']}"
-
-
 # --------------------------------------------------------------------------------------------------------- bad input
 
 
@@ -1235,51 +1144,6 @@ def test_an_audit_draws_instances_with_their_source(tmp_path):
     again = build(tmp_path / "all", towns(), audit=100).out
     assert len(sheet(again / "audit.csv")) == 4
     assert not (build(tmp_path / "none", towns()).out / "audit.csv").exists()
-
-
-def judged(path: Path, *judgements: str) -> Path:
-    path.write_text("relation;judgement\n" + "".join(f"P17;{word}\n" for word in judgements), encoding="utf-8")
-    return path
-
-
-def test_judgements_give_wilson_s_intervals(tmp_path):
-    """Of 12 judged 2 are unclear: of the other 10, 7 are right, 1 wrong, 2 have several right answers.
-
-    Wilson, z = 1.96, n = 10: (p + z²/2n ± z √(p(1 − p)/n + z²/4n²)) / (1 + z²/n) is 1.8 to 40.4 % for 1 of 10 and
-    5.7 to 51.0 % for 2 of 10; for 2 of 12 it is 4.7 to 44.8 %.
-    """
-    words_ = ["right"] * 6 + ["R", " Wrong", "several", "Several right  answers", "unclear", "u", ""]
-    shares = {one.judgement: one[1:] for one in read_audit(judged(tmp_path / "audit.csv", *words_))}
-    assert {name: share[:2] for name, share in shares.items()} == {
-        "right": (7, 10), "wrong": (1, 10), "several right answers": (2, 10), "unclear": (2, 12),
-    }  # fmt: skip
-    assert shares["wrong"][2:] == pytest.approx((0.1, 0.0179, 0.4042), abs=1e-4)
-    assert shares["several right answers"][2:] == pytest.approx((0.2, 0.0567, 0.5098), abs=1e-4)
-    assert shares["unclear"][2:] == pytest.approx((1 / 6, 0.0470, 0.4480), abs=1e-4)
-    shown = fathom("build", "review", tmp_path / "audit.csv", "--format", "json")
-    assert [row["instances"] for row in json.loads(shown.output)["judgements of instances"]] == [7, 1, 2, 2]
-
-
-@pytest.mark.parametrize(
-    ("judgements", "expected"),
-    [(("right", "maybe"), ("audit.csv:3", "'maybe'", "right, wrong")), (("", ""), ("no judgements yet",))],
-)
-def test_a_sheet_with_an_unknown_judgement_or_none_is_one_line(tmp_path, judgements, expected):
-    refused = fathom("build", "review", judged(tmp_path / "audit.csv", *judgements))
-    assert refused.exception.exit_code == 2
-    assert correspond(refused.exception.faults, expected)
-
-
-def test_a_word_that_is_unknown_in_many_cells_is_one_line(tmp_path):
-    words_ = ["ok", "right", *["OK"] * 8, "several", "rihgt"]
-    with pytest.raises(BadInput) as refused:
-        read_audit(judged(tmp_path / "audit.csv", *words_))
-    expected = ("right, wrong, several or unclear",)
-    assert correspond(
-        refused.value.faults,
-        ("audit.csv:2", "'ok'", "lines 4, 5, 6, 7, 8 and 3 more", *expected),
-        ("audit.csv:13", "'rihgt'", *expected),
-    )
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import json
-import math
 import random
 import sys
 from pathlib import Path
@@ -15,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import cohen_kappa_score
 from typer.testing import CliRunner
 
 from fathom.building.cloze import build as cloze_build
@@ -41,11 +38,10 @@ from fathom.building.cloze.sentences import (
     read_blocked,
 )
 from fathom.building.options import ClozeBuildOptions, ClozeFiles
-from fathom.building.review import Reservoir, read_review
+from fathom.building.review import Reservoir
 from fathom.cli import make_app
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import examine, read
-from fathom.metrics.descriptive import cohen_kappa, share_interval
 from fathom.store.outputs import whole_folder
 from tests.messages import correspond, mentioned, mentions, stated
 
@@ -103,7 +99,7 @@ def dropped(built: BuiltCloze) -> dict[str, int]:
 
 
 def texts_to_build_from(folder: Path) -> None:
-    """What the examples in the documents need: PubMed files, lists of names, and a sample that was judged."""
+    """What the examples in the documents need: PubMed files and lists of names."""
     sentences = (
         "Aspirin keeps platelets from clumping together in narrow arteries.",
         "TP53 stops damaged cells from dividing until repairs are finished.",
@@ -114,7 +110,6 @@ def texts_to_build_from(folder: Path) -> None:
     medline(folder / "pubmed" / "1.xml.gz", *(article(pmid, text) for pmid, text in enumerate(sentences)))
     names(folder / "chemicals.tsv", "5\taspirin\n3\ttin\n2\tlithium\n")
     names(folder / "genes.txt", "TP53\nBRCA1\n")
-    filled(folder / "reviewed.csv", [("yes", "yes"), ("no", "no"), ("yes", "no")])
 
 
 # Names in texts
@@ -723,68 +718,6 @@ def test_sample_is_fair_and_repeatable():
         for row in sample.in_order():
             drawn[row["n"]] += 1
     assert all(518 <= count <= 682 for count in drawn)
-
-
-def filled(path: Path, judgements: list[tuple[str, str]], delimiter: str = ",") -> Path:
-    with path.open("w", encoding="utf-8-sig", newline="") as file:
-        writer = csv.writer(file, delimiter=delimiter)
-        writer.writerow(["id", "type", "sentence", "answer", "reviewer_1", "reviewer_2", "comment"])
-        for number, (first, second) in enumerate(judgements):
-            writer.writerow([f"c/{number}", "c", "A, [Y]; b.", "x", first, second, ""])
-    return path
-
-
-def test_kappa_by_hand(tmp_path):
-    # Of 10: both yes 6, both no 1, only the first yes 2, only the second yes 1. p_o = 0.7; the first says yes to 0.8,
-    # the second to 0.7: p_e = 0.8 · 0.7 + 0.2 · 0.3 = 0.62; kappa = 0.08 / 0.38.
-    rows = [("yes", "Yes")] * 6 + [("no", "N")] + [("1", "0")] * 2 + [("FALSE", "true")] + [("yes", "")]
-    for delimiter in ",;\t":
-        (found,) = read_review(filled(tmp_path / "r.csv", rows, delimiter))
-        assert found["kappa"] == pytest.approx(0.08 / 0.38)
-        assert (found["sentences"], found["judged by 1"], found["judged by 2"]) == (11, 11, 10)
-        assert (found["judged by both"], found["agreed"]) == (10, 0.7)
-        assert found["factual by 1"] == pytest.approx(9 / 11)
-        assert found["factual by 2"] == pytest.approx(0.7)
-        assert found["mean"] == pytest.approx((9 / 11 + 0.7) / 2)
-
-
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1))
-def test_kappa_against_scikit_learn(pairs):
-    first, second = zip(*pairs, strict=True)
-    found = cohen_kappa(first, second)
-    if len({*first, *second}) == 1:
-        assert math.isnan(found)
-    else:
-        assert found == pytest.approx(cohen_kappa_score(first, second))
-
-
-def test_share_interval():
-    # Wilson, z = 1.96: centre (9 + z²/2) / (10 + z²) = 10.92/13.84 = 0.789, half width z √(9 · 1 / 10 + z²/4) / 13.84.
-    share, low, high = share_interval(9, 10)
-    z = 1.959964
-    centre, half = (9 + z**2 / 2) / (10 + z**2), z * math.sqrt(9 * 1 / 10 + z**2 / 4) / (10 + z**2)
-    assert (share, low, high) == pytest.approx((0.9, centre - half, centre + half))
-    assert all(map(math.isnan, share_interval(0, 0)))
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        ([("yes", "perhaps"), ("y", "-")], ("r.csv:2:", "reviewer_2", "'perhaps'")),
-        ([("", "")], "no judgements yet"),
-    ],
-)
-def test_review_faults(tmp_path, rows, expected):
-    with pytest.raises(BadInput) as error:
-        read_review(filled(tmp_path / "r.csv", rows))
-    assert mentioned(str(error.value), expected)
-
-
-def test_not_a_review(tmp_path):
-    with pytest.raises(BadInput, match=mentions("reviewer_1", "reviewer_2")):
-        read_review(Path(names(tmp_path / "r.csv", "type,x\n")))
-    with pytest.raises(BadInput, match="no such file"):
-        read_review(tmp_path / "none.csv")
 
 
 # The command

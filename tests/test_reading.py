@@ -479,7 +479,6 @@ ALLOWED = {
     "building/bear/entities.py": {"read_text": RESOURCE},
     "building/bear/facts.py": {"json.loads": OWN, "read_text": RESOURCE},
     "building/bear/names.py": {"read_text": RESOURCE},
-    "building/bear/flags.py": {"read_text": RESOURCE},
     "building/bear/server.py": {"read_text": RESOURCE},
     "building/bear/pools.py": {"json.loads": OWN},
     "building/sheets.py": {"open": "writes"},

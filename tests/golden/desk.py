@@ -128,7 +128,7 @@ def make_wikidata(folder: Path) -> None:
 
 
 def make_texts(folder: Path) -> None:
-    """What ``fathom build cloze`` and ``fathom build review`` read."""
+    """What ``fathom build cloze`` reads."""
     said = [
         "Aspirin thins the blood. It treats fever.",
         "Lithium calms; aspirin and lithium do not mix.",
@@ -137,11 +137,8 @@ def make_texts(folder: Path) -> None:
     said += ["Penicillin treats fever.", "One may not mix tin and penicillin. Penicillin is old."]
     lines(folder / "notes.txt", said)
     lines(folder / "chemicals.tsv", ["5\taspirin\tacetylsalicylic acid", "3\ttin", "2\tlithium", "9\tpenicillin"])
-    rows = [f"q{n},chemicals,A sentence,aspirin,{one},{other}," for n, (one, other) in enumerate(JUDGED)]
-    lines(folder / "reviewed.csv", ["id,type,sentence,answer,reviewer_1,reviewer_2,comment", *rows])
 
 
-JUDGED = [("yes", "yes"), ("no", "no"), ("yes", "no"), ("yes", "yes"), ("no", "yes")]
 PLAN = """
 data: {graph: {data: data/graph, worlds: [base, anonymised-er], limit: 3}}
 runs:

@@ -194,7 +194,6 @@ case(
     "build-cloze",
     "build cloze --input texts/notes.txt --lines --entities chemicals=texts/chemicals.tsv --out data/cloze "
     f"--no-quality --min-letters 1 --min-words 0 {JSON}",
-    f"build review texts/reviewed.csv {JSON}",
     f"data info data/cloze {JSON}",
     f"probe cloze {MASKED} --data data/cloze --out runs/built-cloze",
     extras="ahocorasick_rs sentencex",

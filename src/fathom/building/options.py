@@ -99,12 +99,6 @@ class ClozeBuildOptions(BuildOptions):
     seed: Seed = opt(0, "Seed of the sample for the reviewers.", Group.RUN)
 
 
-class ReviewOptions(BuildOptions):
-    """Options of ``fathom build review``."""
-
-    file: Path = opt(..., "The judged review.csv of fathom build cloze, or audit.csv of fathom build bear.", ARGUMENT)
-
-
 class EndpointOptions(BuildOptions):
     """SPARQL endpoints to read from."""
 
@@ -188,15 +182,6 @@ class DryRun(BuildOptions):
     """Whether a builder only estimates its work."""
 
     dry_run: bool = opt(False, "Only print the estimated time and space on the disk; nothing is written.", Group.RUN)
-
-
-class FlagOptions(BuildOptions):
-    """Options of ``fathom build flag``; :class:`~fathom.models.options.ServerOptions` reaches the model."""
-
-    file: Path = opt(
-        ..., "The review.csv in the folder of fathom build bear; flagged answers are added to it.", ARGUMENT
-    )
-    model: str = opt(..., "Chat model at --server.", Group.MODEL)
 
 
 class ChoicesBuildOptions(BuildOptions):

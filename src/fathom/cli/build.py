@@ -16,7 +16,6 @@ from fathom.building.options import ClozeBuildOptions
 from fathom.cli.commands import add_command, kinds_of, new_group, stoppable
 from fathom.cli.data import graph_at, token_counter_of
 from fathom.cli.formats import PrintOptions, notes, say
-from fathom.models.options import ServerOptions
 from fathom.progress import Progress, shown
 from fathom.registry import Registry
 
@@ -87,16 +86,8 @@ def cloze(files: options.ClozeFiles, chosen: ClozeBuildOptions, dry: options.Dry
     if dry.dry_run:
         return Output([forecast_cloze(files, chosen)])
     built = build_cloze(files, chosen, progress)
-    review = files.out / REVIEW_FILE
-    text = f"\nwritten to {files.out}; for two reviewers: {review}, then fathom build review {review}"
+    text = f"\nwritten to {files.out}; a sample for two reviewers: {files.out / REVIEW_FILE}"
     return Output(built.tables(), text, built.notes)
-
-
-def review(chosen: options.ReviewOptions, progress: Progress) -> Output:
-    """Show what reviewers found: facts among sentences and agreement (Cohen's kappa), or wrong instances of a probe."""
-    from fathom.building.review import review_table
-
-    return Output([review_table(chosen.file)])
 
 
 def ontology(chosen: options.OntologyBuildOptions, progress: Progress) -> Output:
@@ -115,27 +106,6 @@ def bear(chosen: options.BearBuildOptions, dry: options.DryRun, progress: Progre
         return Output([forecast_bear(chosen)])
     built = build_bear(chosen, progress, token_counter_of(chosen.tokenizer))
     return Output(built.tables, _written("statement", chosen.out), built.notes)
-
-
-def flag(chosen: options.FlagOptions, server: ServerOptions, progress: Progress) -> Output:
-    """Have a chat model name answers of a probe that do not fit, for a person to decide on, and judge its templates."""
-    from fathom.building.bear.flags import flag_review
-    from fathom.models.server import ChatRequest
-    from fathom.reading import check_file
-    from fathom.store.journal import Journal
-
-    check_file(chosen.file)
-    chat = server.connect(chosen.model)
-    folder = chosen.file.absolute().parent
-    chat.journal = Journal(folder.with_name(f"{folder.name}.answers.jsonl"))
-
-    def ask(system: str, questions: Sequence[str]) -> list[str]:
-        replies = chat.ask([ChatRequest(question, system, max_tokens=4096) for question in questions])
-        return [reply.texts[0] if reply.texts else "" for reply in replies]
-
-    table, notes = flag_review(chosen.file, ask)
-    text = f"\ndecide in {chosen.file}, then build again with --review; {folder / 'templates.csv'} has the sentences"
-    return Output([table], text, notes)
 
 
 def choices(chosen: options.ChoicesBuildOptions, progress: Progress) -> Output:
@@ -193,10 +163,8 @@ BUILDERS: Registry[Builder] = Registry(
     "fathom.builders",
     (
         Builder(cloze, CLOZE, "reading twice, bytes"),
-        Builder(review, "fathom build review my-cloze/review.csv"),
         Builder(ontology, "fathom build ontology --input town.ttl --out my-ontology", "bytes of files, then classes"),
         Builder(bear, "fathom build bear --input latest-all.json.gz --plan plan.yaml --out my-bear", "bytes of passes"),
-        Builder(flag, "fathom build flag my-bear/review.csv --model MODEL --server URL"),
         Builder(choices, "fathom build choices --data my-ontology --out my-choices"),
         Builder(invented, "fathom build invented --out people"),
         Builder(worlds, "fathom build worlds --data my-graph --out worlds --variants base,virtual-e", "worlds"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,33 +42,6 @@ def harmonic_mean(precision: npt.ArrayLike, recall: npt.ArrayLike) -> Floats:
     one, other = np.asarray(precision, float), np.asarray(recall, float)
     total = one + other
     return np.asarray(np.divide(2 * one * other, total, out=np.zeros_like(total), where=total > 0))
-
-
-def cohen_kappa(first: Sequence[Hashable], second: Sequence[Hashable]) -> float:
-    """Return Cohen's κ = (p_o − p_e) / (1 − p_e), as ``sklearn.metrics.cohen_kappa_score`` (Cohen 1960).
-
-    :param first: judgements, shape (n).
-    :returns: NaN without judgements, or if both judges always give the same one (p_e is 1).
-    :raises ValueError: another number of judgements.
-    """
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} and {len(second)} judgements: expected as many of each")
-    n = len(first)
-    if not n:
-        return float("nan")
-    observed = sum(one == other for one, other in zip(first, second, strict=True)) / n
-    expected = sum(first.count(value) * second.count(value) for value in set(first)) / n**2
-    return float("nan") if expected == 1 else (observed - expected) / (1 - expected)
-
-
-def share_interval(hits: int, n: int, level: float = 0.95) -> tuple[float, float, float]:
-    """Return a share and the ends of its Wilson interval; NaN if n is 0."""
-    if not n:
-        return (float("nan"),) * 3
-    from scipy.stats import binomtest  # slow to load
-
-    ends = binomtest(hits, n).proportion_ci(level, method="wilson")
-    return hits / n, float(ends.low), float(ends.high)
 
 
 def tukey_fences(values: npt.ArrayLike) -> tuple[float, float]:

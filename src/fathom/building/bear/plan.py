@@ -65,8 +65,6 @@ class RelationPlan(_Part):
 
     property: Property = Field(description="Wikidata's property, such as P36.")
     templates: Templates = Field(description="Sentences with [X] and [Y].")
-    name: str = opt("", "In words, for a chat model that flags answers.")
-    description: str = opt("", "In a sentence, for the same.")
     subject_types: tuple[Item, ...] = opt((), "Classes that a subject must be of; none: any.")
     object_types: tuple[Item, ...] = opt((), "Classes that an answer must be of; none: any.")
     cardinality: Cardinality = opt("auto", "1:1 for one instance an answer; auto: as the data allow.")

@@ -150,8 +150,9 @@ def write_audit(path: Path, plan: BearPlan, chosen: Mapping[str, ChosenRelation]
     templates = {relation.property: relation.templates[0] for relation in plan.relations}
     pairs = [(name, one, answer) for name in chosen for answer in chosen[name].answers for one in answer.instances]
     drawn = random.Random(f"{plan.seed} audit").sample(pairs, min(size, len(pairs)))
-    INSTANCES.write(
+    write_sheet(
         path,
+        INSTANCES,
         (
             {
                 "relation": relation,

@@ -26,6 +26,7 @@ from fathom.building.cloze.rows import Occurrences, Row, SentenceRows, Supersess
 from fathom.building.cloze.sentences import BLOCKED_FILE, KEPT, Selector, read_blocked
 from fathom.building.options import ClozeBuildOptions, ClozeFiles
 from fathom.building.review import REVIEW_FILE, SENTENCES, Reservoir
+from fathom.building.sheets import write_sheet
 from fathom.data.queries import ANSWERABLE, NGRAM, NGRAM_AMONG_ALL
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
@@ -301,7 +302,7 @@ class _Builder:
             for number, entity in enumerate(self.listed.entities)
         )
         write_json_lines(folder / "entities.jsonl", counted)
-        SENTENCES.write(folder / REVIEW_FILE, (row for sample in samples.values() for row in sample.in_order()))
+        write_sheet(folder / REVIEW_FILE, SENTENCES, (row for sample in samples.values() for row in sample.in_order()))
         by_type: dict[str, list[int]] = {type_: [] for type_ in self.listed.types}
         for number, sentences in self._sentences.items():
             if sentences:
