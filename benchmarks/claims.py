@@ -820,7 +820,8 @@ EDGES = (0.01, 0.5, 0.97, 0.99)
 SUBJECTS = list(product((20, 196), (4, 8), (0.0, 0.5, 0.9)))
 GROUPS = [
     *((*size, 0.3) for size in ((20, 1, 0.2), (40, 4, 0.1), (40, 4, 0.5), (100, 4, 0.05), (12, 8, 0.5))),
-    *product((40, 200), (1, 4), (0.1, 0.5), (0.03, 0.97)),
+    *product((40,), (1, 4), (0.1, 0.5), (0.03, 0.97)),
+    *((200, 1, 0.1, 0.03), (200, 1, 0.5, 0.97), (200, 4, 0.5, 0.3)),
 ]
 DESIGNS = [
     *product((12, 40), (20, 40), (0.05, 0.2), (False,), (0.1,)),
@@ -844,7 +845,7 @@ CELLS = {
     "contrast": Cells(contrast, list(product((60, 400), (0.1, 0.5), (0.03, 0.3, 0.97)))),
     "groups": Cells(groups, GROUPS),
     "ragged groups": Cells(ragged_groups, GROUPS),
-    "zipf groups": Cells(zipf_groups, list(product((200, 800), (1, 6), (0.1, 0.5), (0.3, 0.97)))),
+    "zipf groups": Cells(zipf_groups, [*product((200,), (1, 6), (0.1, 0.5), (0.3, 0.97)), (800, 6, 0.5, 0.3)]),
     "trend": Cells(trend, list(product((40, 200), (1, 4), (0.0, 0.5)))),
     "within": Cells(within, list(product((1, 4, 13, 60), (60, 400), ("tokens", "ranks", "hits")))),
     "lengths": Cells(lengths, list(product((40, 200), (1, 4), (0.0, 0.5)))),
@@ -881,10 +882,18 @@ CELLS = {
     "interval of MRR": Cells(interval_of_mrr, list(product((1, 5, 30, 60), (400,), (0.0, 0.3))), 95),
     "interval of contrast": Cells(
         interval_of_contrast,
-        [*product((60, 100, 400), (0.2, 0.5), (0.3,), (0.0, 0.3)), *product((100, 400), (0.5,), (0.97,), (-0.2, 0.0))],
+        [
+            *product((60, 100), (0.2, 0.5), (0.3,), (0.0, 0.3)),
+            *((100, 0.5, 0.97, -0.2), (100, 0.5, 0.97, 0.0)),
+            *((400, 0.2, 0.3, 0.0), (400, 0.5, 0.3, 0.3), (400, 0.5, 0.97, 0.0)),
+        ],
         95,
     ),
-    "interval of groups": Cells(interval_of_groups, list(product((60, 200), (1, 4), (0.2, 0.5), (0.0, 0.5))), 95),
+    "interval of groups": Cells(
+        interval_of_groups,
+        [*product((60,), (1, 4), (0.2, 0.5), (0.0, 0.5)), (200, 1, 0.5, 0.0), (200, 4, 0.2, 0.5)],
+        95,
+    ),
     "interval over seeds": Cells(interval_over_seeds, list(product((2, 3, 5, 10), (0.0, 0.02, 0.1))), 95),
     "interval of calibration": Cells(interval_of_calibration, list(product((100, 1000), (1, 5), (0.0, 0.05, 0.2))), 95),
 }

@@ -228,6 +228,18 @@ class TestContrasts:
         assert found.low < 0 < found.high
 
 
+    def test_the_error_is_at_least_that_of_permutations(self) -> None:
+        """Both means are 0.5, but the few hardly differ and the many are 0 or 1. Values exchanged at random deviate by
+        s √(1/4 + 1/40), with s² = (4 · 0.1² + 40 · 0.5²) / 43: 0.253. The values of each group deviate by 0.09."""
+        values, first = np.array([0.4, 0.6] * 2 + [0.0, 1.0] * 20), np.arange(44) < 4
+        found = estimates.contrast(values, first, FACT, "x")
+        assert found.value == pytest.approx(0)
+        assert found.p_value == pytest.approx(1)
+        assert found.interval is not None
+        assert found.interval.error == pytest.approx(0.2534, rel=0.05)
+        assert found.high == pytest.approx(stats.t.ppf(0.975, found.interval.degrees) * found.interval.error)
+
+
 class TestMargins:
     @pytest.mark.parametrize("shared", [True, False])
     def test_a_true_difference_of_the_margin_is_not_equivalent(self, shared: bool) -> None:
