@@ -223,6 +223,14 @@ def seeds(random: Random, count: int, trainings: int, noise: float) -> Outcome:
     return holds(estimates.over_seeds(first - second, sample, "", (-1.0, 1.0), tested=True)[0])
 
 
+def collapsing_trainings(random: Random, trainings: int) -> Outcome:
+    """Each training of two equal models collapses with a chance of one half, and then knows nothing."""
+    collapsed = random.random((2, trainings, 1)) < 0.5
+    known = random.random((2, trainings, 200)) < np.where(collapsed, 0.0, 0.9)
+    differences = known[0].astype(float) - known[1]
+    return holds(estimates.over_seeds(differences, Sample("fact"), "", (-1.0, 1.0), tested=True)[0])
+
+
 def family(random: Random, facts: int, claims: int, likeness: float) -> Outcome:
     """Several comparisons with one common model in one call; any supported one counts."""
     values = [random.random(facts) < 0.5 for _ in range(claims + 1)]
@@ -836,6 +844,7 @@ CELLS = {
     "few relations differ": Cells(few_relations_differ, [(12, 240), (12, 600), (20, 400), (30, 600), (60, 1200)]),
     "crossed relations": Cells(crossed_relations, list(product((12, 40), (20, 40), (0.1, 0.5)))),
     "seeds": Cells(seeds, list(product((5, 13), (2, 3, 5), (0.0, 0.1, 0.3)))),
+    "collapsing trainings": Cells(collapsing_trainings, [(2,), (3,), (5,)]),
     "family": Cells(family, list(product((100, 500), (3, 10), (0.0, 0.5)))),
     "margin": Cells(margin, list(product((100, 300, 1000), (0.5, 0.95, 0.99), (2.0,), (False, True)))),
     "margin of subjects": Cells(margin_of_subjects, list(product((50, 300), (4,), (2.0, 5.0)))),

@@ -82,7 +82,7 @@ def analyse(runs: Sequence[RunFolder], options: RankingsOptions = RankingsOption
         for model in grid.models
     }
     steps, is_above = decide_changes(
-        dict(enumerate(_steps(grids, group_of))),
+        {(*step.about.values(), step.before): step for step in _steps(grids, group_of)},
         above,
         lambda step, model: (step.about["data"], step.about["reading"], model),
     )
