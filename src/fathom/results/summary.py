@@ -373,8 +373,7 @@ def _sentences(line: Headline, model: str) -> list[str]:
     rest += [str(line.preferred)] if line.preferred is not None else []
     if share is None:
         return [f"{name}: {NOTHING}.", *rest]
-    ends = "" if share.low is None or share.high is None else f" [{100 * share.low:.1f}, {100 * share.high:.1f}]"
-    text = f"{name} answers {percent(share.value)}{ends} of {line.answered:,} queries correctly"
+    text = f"{name} answers {share} of {line.answered:,} queries correctly"
     compared = line.baselines.get(ACCURACY, ())
     tested = [one for one in compared if decision is None or one.baseline not in decision.untested]
     values = ", ".join(f"{one.baseline} {percent(one.value)}" for one in tested)

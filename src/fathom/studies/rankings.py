@@ -158,9 +158,8 @@ def conclude(findings: Rankings) -> list[str]:
         accuracy = percent(first.hits[0].value)
         lines.append(f"{column.data}, {column.reading}: {first.model} is first ({accuracy}){known}.")
     for one in findings.agreements:
-        tau = one[COEFFICIENTS[0]]
-        ends = "" if tau.low is None else f" [{tau.low:.2f}, {tau.high:.2f}]"
-        lines.append(f"{one['over']}, {one['group']}: tau of the two readings is {tau.value:.2f}{ends}.")
+        tau = one[COEFFICIENTS[0]].shown(".2f")
+        lines.append(f"{one['over']}, {one['group']}: tau of the two readings is {tau}.")
     return lines
 
 
