@@ -5,16 +5,20 @@
 Worlds are drawn of which the truth is known, at the edges too: accuracies of 0, 0.5, 97 and 99 %, one to sixty
 relations, one relation with most facts, subjects by Zipf's law, ties everywhere. *rate* is the share of worlds in which
 a claim is supported that is not true (claimed: at most 5 %), in which an interval contains the truth (95 %), or in
-which a planned sample finds the difference (80 %). *rough* is the share of verdicts, or intervals, with that note. The
-last line names the cells whose rate of wrong claims is significantly above 6 %, by Holm over all cells, and whose
-verdicts are not called rough.
+which a planned sample finds the difference (80 %). *rough* is the share of verdicts, or intervals, with that note.
+*width* is the median width of intervals; 1: that of an interval by the deviation of the estimates over the worlds. The
+last lines name the cells whose rate of wrong claims is significantly above 6 %, by Holm over all cells, and whose
+verdicts are not called rough, and those of contrasts whose intervals miss the truth in more than 6 % or are too wide.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -28,8 +32,11 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import binomtest, norm, rankdata
 from tests.answerers import EVEN, Answerer, answered, at_random, at_rank, by_frequency_in, short_names_first, world
 from tests.test_frequency import skewed
+from tests.test_memory_slope import eased, run_of
+from tests.test_study_calibration import drawn as drawn_answers
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.links.folder import MANIFEST
 from fathom.metrics.confidence import calibration_gaps, cautious_sum, debiased_sum
 from fathom.metrics.significance import holm
 from fathom.metrics.uncertainty import Interval, crossed
@@ -37,11 +44,30 @@ from fathom.results import estimates
 from fathom.results.baselines import BaselineComparison, above_chance
 from fathom.results.claims import Claim, Contrast, Decision, decide
 from fathom.results.compare import compare
+from fathom.results.diff import diff
 from fathom.results.estimates import Estimate
+from fathom.results.facts import BY_TEMPLATE, FREE
 from fathom.results.power import detectable
 from fathom.results.samples import Sample, drawn
 from fathom.results.summary import summarise
-from fathom.studies import agreement, items, length_bias
+from fathom.store.files import write_json
+from fathom.studies import (
+    agreement,
+    calibration,
+    items,
+    learning,
+    length_bias,
+    memory,
+    memory_slope,
+    ontology,
+    profile,
+    rankings,
+    repeated,
+    validity,
+)
+from fathom.studies import relations as relations_study
+from fathom.studies.options import RankingsOptions, RepeatedOptions, ValidityOptions
+from fathom.studies.validity_estimates import BIASES
 
 Random = np.random.Generator
 Floats = npt.NDArray[np.float64]
@@ -53,10 +79,17 @@ MASS = norm.pdf(GRID) / norm.pdf(GRID).sum()
 
 
 class Outcome(NamedTuple):
-    """One world. :param event: whether what is counted happened. :param rough: whether the verdict is called rough."""
+    """One world.
+
+    :param event: whether what is counted happened.
+    :param rough: whether the verdict, or the interval, is called rough.
+    :param miss: of an interval: estimate − truth. :param width: of the interval.
+    """
 
     event: bool
     rough: bool = False
+    miss: float = float("nan")
+    width: float = float("nan")
 
 
 # --- facts of relations and subjects
@@ -129,11 +162,16 @@ def ragged_subjects(random: Random, count: int, relations: int, likeness: float)
 
 def zipf_subjects(random: Random, facts: int, relations: int, likeness: float) -> Outcome:
     """The same if subjects occur by Zipf's law."""
-    weights = 1 / np.arange(1, facts // 4 + 1)
-    subject = random.choice(len(weights), facts, p=weights / weights.sum())
-    relation = random.integers(relations, size=facts)
+    subject, relation = _by_zipf(random, facts, relations)
     first, second = (mixed(random, subject, likeness) < 0.3 for _ in range(2))
     return holds(difference(first, second, relation, subject))
+
+
+def _by_zipf(random: Random, facts: int, relations: int) -> tuple[Ints, Ints]:
+    """Return subject and relation of each fact; a quarter as many subjects occur by Zipf's law."""
+    weights = 1 / np.arange(1, facts // 4 + 1)
+    subject = random.choice(len(weights), facts, p=weights / weights.sum())
+    return np.unique(subject, return_inverse=True)[1], random.integers(relations, size=facts)
 
 
 def relations(random: Random, count: int, facts: int, likeness: float, kind: str) -> Outcome:
@@ -183,6 +221,14 @@ def seeds(random: Random, count: int, trainings: int, noise: float) -> Outcome:
     first, second = (fact + model + training > 0).astype(float)
     sample = sample_of(relation, np.arange(len(relation)))
     return holds(estimates.over_seeds(first - second, sample, "", (-1.0, 1.0), tested=True)[0])
+
+
+def collapsing_trainings(random: Random, trainings: int) -> Outcome:
+    """Each training of two equal models collapses with a chance of one half, and then knows nothing."""
+    collapsed = random.random((2, trainings, 1)) < 0.5
+    known = random.random((2, trainings, 200)) < np.where(collapsed, 0.0, 0.9)
+    differences = known[0].astype(float) - known[1]
+    return holds(estimates.over_seeds(differences, Sample("fact"), "", (-1.0, 1.0), tested=True)[0])
 
 
 def family(random: Random, facts: int, claims: int, likeness: float) -> Outcome:
@@ -250,20 +296,35 @@ def contrast(random: Random, facts: int, share: float, accuracy: float) -> Outco
     return holds(estimates.contrast(known, first, Sample("fact"), ""))
 
 
-def groups(random: Random, count: int, relations: int, share: float, ragged: bool = False) -> Outcome:
+def groups(random: Random, count: int, relations: int, share: float, accuracy: float) -> Outcome:
     """The highest and the lowest group of subjects. :param share: of the subjects, in the highest group."""
-    subject, relation = facts_of(random, count, relations, ragged)
-    first = (np.arange(count) < max(2, round(share * count)))[subject]
-    easier = np.linspace(-0.5, 0.5, relations)[relation]
-    known = (mixed(random, subject, 0.6) < ndtri(0.3) + easier).astype(float)
-    names = [f"r{one}" for one in relation]
-    made = estimates.contrast(known, first, sample_of(relation, subject), "", names, units=[f"{s}" for s in subject])
-    return holds(made)
+    return holds(_contrast_of_subjects(random, *facts_of(random, count, relations), share, accuracy))
 
 
-def ragged_groups(random: Random, count: int, relations: int, share: float) -> Outcome:
+def ragged_groups(random: Random, count: int, relations: int, share: float, accuracy: float) -> Outcome:
     """The same if subjects have unequal relations."""
-    return groups(random, count, relations, share, ragged=True)
+    return holds(_contrast_of_subjects(random, *facts_of(random, count, relations, ragged=True), share, accuracy))
+
+
+def zipf_groups(random: Random, facts: int, relations: int, share: float, accuracy: float) -> Outcome:
+    """The same if subjects occur by Zipf's law."""
+    return holds(_contrast_of_subjects(random, *_by_zipf(random, facts, relations), share, accuracy))
+
+
+def _contrast_of_subjects(
+    random: Random, subject: Ints, relation: Ints, share: float, accuracy: float, effect: float = 0
+) -> Estimate:
+    """Compare subjects of two groups within relations of unequal difficulty.
+
+    :param share: of the subjects that are in the first group, drawn at random.
+    :param effect: shift of the first group in standard deviations of a latent value.
+    """
+    count = int(subject.max()) + 1
+    first = np.isin(subject, random.choice(count, max(2, round(share * count)), replace=False))
+    easier = np.linspace(-0.5, 0.5, relation.max() + 1)[relation] if relation.any() else 0.0
+    known = (mixed(random, subject, 0.6) < ndtri(accuracy) + easier + effect * first).astype(float)
+    names, units = [f"r{one}" for one in relation], [f"s{one}" for one in subject]
+    return estimates.contrast(known, first, sample_of(relation, subject), "", names, units=units)
 
 
 def trend(random: Random, count: int, relations: int, likeness: float) -> Outcome:
@@ -379,6 +440,199 @@ def errors_of_their_own(random: Random, facts: int, models: int) -> Outcome:
         shared = items.analyse(runs).shared_errors
     p_value = shared[0]["same"].p_value if shared else None
     return Outcome(p_value is not None and p_value < 0.05)
+
+
+def model_by_relation(random: Random, relations: int) -> Answerer:
+    """Return an answerer that has another share of each relation right."""
+    models = [model_of(random, float(share)) for share in random.beta(2, 2, relations)]
+    return lambda query, space, template: models[int(query.relation[1:])](query, space, template)
+
+
+def changed_model(random: Random, facts: int, relations: int, accuracy: float) -> Outcome:
+    """``fathom diff`` of two models that know as much, of other facts."""
+    data = skewed_world(random, facts, relations)
+    with TemporaryDirectory() as folder:
+        runs = [answered(Path(folder) / name, model_of(random, accuracy), data, model=name) for name in ("a", "b")]
+        whole = diff(*runs).parts[0]
+    assert whole.changed is not None
+    return Outcome(whole.changed.holds, whole.changed.is_rough)
+
+
+def ways_to_know(random: Random, facts: int, relations: int) -> Outcome:
+    """``fathom study profile`` of two probes that find as many facts, not the same."""
+    data = skewed_world(random, facts, relations)
+    with TemporaryDirectory() as folder:
+        runs = [
+            answered(Path(folder) / kind, model_of(random, 0.5), data, probe=kind) for kind in ("statement", "cloze")
+        ]
+        [pair] = profile.analyse(runs).pairs
+    assert pair.decision is not None
+    return Outcome(pair.decision.holds, pair.decision.is_rough)
+
+
+def uninformative_confidence(random: Random, facts: int, relations: int) -> Outcome:
+    """``fathom study calibration`` of a model whose confidence says nothing of its being right.
+
+    Its scores are spread by another factor in each query, and the right answer is exchanged with the first in half of
+    them.
+    """
+    seed = int(random.integers(1 << 30))
+
+    def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
+        own = np.random.default_rng([seed, int(query.id[1:])])
+        scores = own.standard_normal(len(space)) * own.uniform(0.5, 3)
+        first, gold = int(np.argmax(scores)), space.places(query.gold)[0]
+        if own.random() < 0.5:
+            scores[[first, gold]] = scores[[gold, first]]
+        return scores.tolist()
+
+    return Outcome(any(one.holds for one in _calibrated(random, answer, facts, relations) if "AUROC" in one.claim.name))
+
+
+def calibrated_confidence(random: Random, facts: int, relations: int) -> Outcome:
+    """``fathom study calibration`` of a calibrated model, whose error no temperature lowers."""
+    calibrated = drawn_answers(1.0, int(random.integers(1 << 30)))
+    decisions = _calibrated(random, calibrated, facts, relations)
+    return Outcome(any(one.holds for one in decisions if "scaling" in one.claim.name))
+
+
+def _calibrated(random: Random, answer: Answerer, facts: int, relations: int) -> list[Decision]:
+    data = skewed_world(random, facts, relations)
+    with TemporaryDirectory() as folder:
+        return calibration.analyse([answered(Path(folder) / "run", answer, data, probe="statement")]).decisions
+
+
+def repeated_answers(random: Random, facts: int, relations: int) -> Outcome:
+    """``fathom study repeated``: a model repeats its answers more by sentence, as its untrained twin does."""
+    data = skewed_world(random, facts, relations)
+    priors = dict(zip((BY_TEMPLATE, FREE), random.standard_normal((2, 20)) * [[1.0], [2.0]], strict=True))
+
+    def led_by(prior: Floats) -> Answerer:
+        seed = int(random.integers(1 << 30))
+
+        def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
+            return (prior + np.random.default_rng([seed, int(query.id[1:])]).standard_normal(len(space))).tolist()
+
+        return answer
+
+    with TemporaryDirectory() as folder:
+        runs = [
+            answered(Path(folder) / f"{model}{number}", led_by(prior), data, model=model, reading=reading)
+            for model in ("trained", "untrained")
+            for number, (reading, prior) in enumerate(priors.items())
+        ]
+        [decision] = repeated.analyse(runs, RepeatedOptions(untrained="untrained")).decisions
+    return Outcome(decision.holds, decision.is_rough)
+
+
+def shared_relations(random: Random, facts: int, count: int) -> Outcome:
+    """``fathom study relations`` of data sets as hard, whose relations are not."""
+    with TemporaryDirectory() as folder:
+        runs = []
+        for name in ("A", "B"):
+            data = replace(skewed_world(random, facts, count), name=name)
+            runs.append(answered(Path(folder) / name, model_by_relation(random, count), data))
+        [row] = relations_study.analyse(runs).models
+    return holds(row["difference"])
+
+
+def ranked_models(random: Random, facts: int, relations: int) -> Outcome:
+    """``fathom study rankings`` of models of three sizes that know as much; any step between sizes counts."""
+    data = skewed_world(random, facts, relations)
+    with TemporaryDirectory() as folder:
+        groups = Path(folder) / "groups.csv"
+        groups.write_text("model,group\n" + "".join(f"m{size},g\n" for size in range(3)), encoding="utf-8")
+        runs = [answered(Path(folder) / f"m{size}", model_of(random, 0.4), data, model=f"m{size}") for size in range(3)]
+        for size, run in enumerate(runs):
+            run.add_circumstances(model={"parameters": 1000 * (1 + size)})
+        steps = rankings.analyse(runs, RankingsOptions(groups=groups)).steps
+    assert len(steps) == 2
+    return Outcome(any(step.decision is not None and step.decision.holds for step in steps))
+
+
+def checkpoints(random: Random, facts: int, relations: int) -> Outcome:
+    """``fathom study learning`` of three checkpoints that know as much; any change counts."""
+    data = skewed_world(random, facts, relations)
+    with TemporaryDirectory() as folder:
+        names = [f"t/checkpoint-{step}" for step in (0, 10, 20)]
+        runs = [
+            answered(Path(folder) / name.replace("/", "-"), model_of(random, 0.4), data, model=name) for name in names
+        ]
+        [course] = learning.analyse(runs).courses
+    assert len(course.changes) == 3
+    return Outcome(any(change.decision is not None and change.decision.holds for change in course.changes))
+
+
+def memory_of_facts(random: Random) -> Outcome:
+    """``fathom study memory-slope`` of 300 facts: one latent ease moves both models, gain and random weights."""
+    ranks = eased(int(random.integers(1 << 30)), False)
+    names = ("lm", "p", "r", "c")
+    with TemporaryDirectory() as folder:
+        runs = [run_of(Path(folder), name, own, name in "pr") for name, own in zip(names, ranks, strict=True)]
+        decision = memory_slope.analyse(runs).decision
+    return Outcome(decision.holds, decision.is_rough)
+
+
+def memory_of_names(random: Random, facts: int) -> Outcome:
+    """The study memory of a plan: link predictors of which neither names nor weights help; any effect counts."""
+    data = skewed_world(random, facts, 5)
+    states = []
+    with TemporaryDirectory() as folder:
+        for place, init in product(("base", "anonymised-er"), ("pretrained", "random")):
+            out = Path(folder) / place / init
+            identity = {"kind": "m", "options": {}, "weights": None, "data": {"name": "d", "places": ""}}
+            write_json(out / "model" / MANIFEST, {"identity": identity, "ended": {"why": "epochs"}})
+            run = answered(out / "run", model_of(random, 0.4), data, probe="link")
+            states.append(memory.CellState(memory.Cell("m", init, place), out / "model", Path(folder) / place, run))
+        found = memory.analyse(states)
+    effects = [*found.terms, *found.gaps]
+    return Outcome(any(effect.adjusted is not None and effect.adjusted < 0.05 for effect in effects))
+
+
+def read_facts_of(random: Random, facts: int, relations: int, kind: str) -> Outcome:
+    """``fathom study validity`` of a probe that says nothing of what a model has read, half of the facts.
+
+    :param kind: "random", where any claim counts, or "prior": biased, where the bias is true and does not.
+    """
+    data = skewed_world(random, facts, relations)
+    prior, seed = random.standard_normal(20) * (kind == "prior"), int(random.integers(1 << 30))
+    read = random.random(facts) < 0.5
+    lines = [
+        {"query_id": query.id, "fact_id": query.fact_id, "exposures": 10 * int(own)}
+        for query, own in zip(data.queries, read.tolist(), strict=True)
+    ]
+
+    def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
+        return (prior + np.random.default_rng([seed, int(query.id[1:])]).standard_normal(len(space))).tolist()
+
+    with TemporaryDirectory() as folder:
+        design = Path(folder) / "design.jsonl"
+        design.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+        run = answered(Path(folder) / "run", answer, data)
+        decisions = validity.analyse([run], ValidityOptions(design=design)).decisions
+    counted = [one for (claim, _), one in decisions.items() if kind == "random" or claim not in BIASES]
+    return Outcome(any(one.holds for one in counted))
+
+
+def ontology_by_frequency(random: Random, facts: int) -> Outcome:
+    """``fathom study ontology`` of an answerer by frequency in other training items of two tasks; any task counts."""
+    data = skewed_world(random, facts, 2)
+    names = data.candidates["all"].ids
+
+    def frequent() -> dict[str, list[list[str]]]:
+        places = np.minimum(random.standard_exponential((2, 60)) * 5, 19).astype(int)
+        return {f"r{task}": [[names[place]] for place in own] for task, own in enumerate(places.tolist())}
+
+    counts = {task: Counter(name for [name] in own) for task, own in frequent().items()}
+
+    def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
+        return [float(counts[query.relation][id_]) for id_ in space.ids]
+
+    with TemporaryDirectory() as folder:
+        run = answered(Path(folder) / "run", random_ties(answer, int(random.integers(1 << 30))), data, probe="ontology")
+        write_json(run.path / "artifacts" / "training.json", frequent())
+        decisions = ontology.analyse([run]).decisions
+    return Outcome(any(one.holds for one in decisions.values()))
 
 
 def is_above(answer: Answerer, data: QuerySet) -> Outcome:
@@ -519,10 +773,18 @@ def interval_of_mrr(random: Random, count: int, facts: int, likeness: float) -> 
     return covers(estimates.mean(reciprocal(latent), sample, ""), truth)
 
 
-def interval_of_contrast(random: Random, facts: int, share: float, effect: float) -> Outcome:
+def interval_of_contrast(random: Random, facts: int, share: float, accuracy: float, effect: float) -> Outcome:
+    """:param share: of the facts, in the first group. :param effect: its accuracy − that of the others."""
     first = np.arange(facts) < share * facts
-    values = (random.random(facts) < np.where(first, 0.3 + effect, 0.3)).astype(float)
+    values = (random.random(facts) < np.where(first, accuracy + effect, accuracy)).astype(float)
     return covers(estimates.contrast(values, first, Sample("fact"), ""), effect)
+
+
+def interval_of_groups(random: Random, count: int, relations: int, share: float, effect: float) -> Outcome:
+    """The same of groups of subjects. :param effect: see :func:`_contrast_of_subjects`."""
+    made = _contrast_of_subjects(random, *facts_of(random, count, relations), share, 0.3, effect)
+    easier = np.linspace(-0.5, 0.5, relations) if relations > 1 else np.zeros(1)
+    return covers(made, float(np.mean(ndtr(ndtri(0.3) + easier + effect) - ndtr(ndtri(0.3) + easier))))
 
 
 def interval_over_seeds(random: Random, trainings: int, spread: float) -> Outcome:
@@ -543,8 +805,11 @@ def interval_of_calibration(random: Random, answers: int, alike: int, error: flo
 
 
 def covers(found: Estimate | Interval, truth: float) -> Outcome:
-    is_covered = found.low is not None and found.high is not None and found.low - 1e-9 <= truth <= found.high + 1e-9
-    return Outcome(is_covered, "rough" in found.note)
+    value = found.value if isinstance(found, Estimate) else found.estimate
+    if found.low is None or found.high is None:
+        return Outcome(False)
+    is_covered = found.low - 1e-9 <= truth <= found.high + 1e-9
+    return Outcome(is_covered, "rough" in found.note, value - truth, found.high - found.low)
 
 
 # --- the table
@@ -561,7 +826,11 @@ class Cells(NamedTuple):
 
 EDGES = (0.01, 0.5, 0.97, 0.99)
 SUBJECTS = list(product((20, 196), (4, 8), (0.0, 0.5, 0.9)))
-GROUPS = [(20, 1, 0.2), (40, 4, 0.1), (40, 4, 0.5), (100, 4, 0.05), (12, 8, 0.5)]
+GROUPS = [
+    *((*size, 0.3) for size in ((20, 1, 0.2), (40, 4, 0.1), (40, 4, 0.5), (100, 4, 0.05), (12, 8, 0.5))),
+    *product((40,), (1, 4), (0.1, 0.5), (0.03, 0.97)),
+    *((200, 1, 0.1, 0.03), (200, 1, 0.5, 0.97), (200, 4, 0.5, 0.3)),
+]
 DESIGNS = [
     *product((12, 40), (20, 40), (0.05, 0.2), (False,), (0.1,)),
     *product((30, 60), (20,), (0.05, 0.2), (True,), (0.1,)),
@@ -575,6 +844,7 @@ CELLS = {
     "few relations differ": Cells(few_relations_differ, [(12, 240), (12, 600), (20, 400), (30, 600), (60, 1200)]),
     "crossed relations": Cells(crossed_relations, list(product((12, 40), (20, 40), (0.1, 0.5)))),
     "seeds": Cells(seeds, list(product((5, 13), (2, 3, 5), (0.0, 0.1, 0.3)))),
+    "collapsing trainings": Cells(collapsing_trainings, [(2,), (3,), (5,)]),
     "family": Cells(family, list(product((100, 500), (3, 10), (0.0, 0.5)))),
     "margin": Cells(margin, list(product((100, 300, 1000), (0.5, 0.95, 0.99), (2.0,), (False, True)))),
     "margin of subjects": Cells(margin_of_subjects, list(product((50, 300), (4,), (2.0, 5.0)))),
@@ -584,6 +854,7 @@ CELLS = {
     "contrast": Cells(contrast, list(product((60, 400), (0.1, 0.5), (0.03, 0.3, 0.97)))),
     "groups": Cells(groups, GROUPS),
     "ragged groups": Cells(ragged_groups, GROUPS),
+    "zipf groups": Cells(zipf_groups, [*product((200,), (1, 6), (0.1, 0.5), (0.3, 0.97)), (800, 6, 0.5, 0.3)]),
     "trend": Cells(trend, list(product((40, 200), (1, 4), (0.0, 0.5)))),
     "within": Cells(within, list(product((1, 4, 13, 60), (60, 400), ("tokens", "ranks", "hits")))),
     "lengths": Cells(lengths, list(product((40, 200), (1, 4), (0.0, 0.5)))),
@@ -594,6 +865,18 @@ CELLS = {
     "agreement": Cells(agreeing_probes, [(100, 1), (100, 5), (240, 12)], 5, True),
     "length-bias": Cells(favoured_lengths, [(100, 1), (100, 5), (240, 12)], 5, True),
     "items": Cells(errors_of_their_own, [(60, 2), (60, 4)], 5, True),
+    "diff": Cells(changed_model, [(100, 1, 0.3), (300, 12, 0.3), (300, 5, 0.97)], 5, True),
+    "profile": Cells(ways_to_know, [(100, 1), (240, 12)], 5, True),
+    "calibration, uninformative": Cells(uninformative_confidence, [(100, 5)], 5, True),
+    "calibration, calibrated": Cells(calibrated_confidence, [(100, 5)], 5, True),
+    "repeated": Cells(repeated_answers, [(60, 5)], 5, True),
+    "relations of data sets": Cells(shared_relations, [(120, 6), (300, 30)], 5, True),
+    "rankings": Cells(ranked_models, [(100, 5)], 5, True),
+    "learning": Cells(checkpoints, [(100, 5)], 5, True),
+    "memory-slope": Cells(memory_of_facts, [()], 5, True),
+    "memory": Cells(memory_of_names, [(100,)], 5, True),
+    "validity": Cells(read_facts_of, [(100, 5, "random"), (100, 5, "prior")], 5, True),
+    "ontology": Cells(ontology_by_frequency, [(60,)], 5, True),
     "filtered graph": Cells(filtered_graph, [()], 5, True),
     "answer space": Cells(
         answer_space, [(5, 100, kind) for kind in ("random", "majority", "short names", "prior", "constant")], 5, True
@@ -606,17 +889,51 @@ CELLS = {
         95,
     ),
     "interval of MRR": Cells(interval_of_mrr, list(product((1, 5, 30, 60), (400,), (0.0, 0.3))), 95),
-    "interval of contrast": Cells(interval_of_contrast, list(product((60, 400), (0.2, 0.5), (0.0, 0.3))), 95),
+    "interval of contrast": Cells(
+        interval_of_contrast,
+        [
+            *product((60, 100), (0.2, 0.5), (0.3,), (0.0, 0.3)),
+            *((100, 0.5, 0.97, -0.2), (100, 0.5, 0.97, 0.0)),
+            *((400, 0.2, 0.3, 0.0), (400, 0.5, 0.3, 0.3), (400, 0.5, 0.97, 0.0)),
+        ],
+        95,
+    ),
+    "interval of groups": Cells(
+        interval_of_groups,
+        [*product((60,), (1, 4), (0.2, 0.5), (0.0, 0.5)), (200, 1, 0.5, 0.0), (200, 4, 0.2, 0.5)],
+        95,
+    ),
     "interval over seeds": Cells(interval_over_seeds, list(product((2, 3, 5, 10), (0.0, 0.02, 0.1))), 95),
     "interval of calibration": Cells(interval_of_calibration, list(product((100, 1000), (1, 5), (0.0, 0.05, 0.2))), 95),
 }
 
 
-def count(name: str, setting: tuple[object, ...], replicates: int) -> tuple[int, int]:
-    """Return in how many worlds the event happens, and how many verdicts are called rough."""
+class Counts(NamedTuple):
+    """Outcomes of a cell.
+
+    :param events: worlds in which what is counted happened. :param rough: verdicts, or intervals, with that note.
+    :param width: median width of the intervals in that of one by the estimates' own deviation; NaN of other cells.
+    :param widest: width of the widest interval.
+    """
+
+    events: int
+    rough: int
+    width: float
+    widest: float
+
+
+def count(name: str, setting: tuple[object, ...], replicates: int) -> Counts:
+    """Draw so many worlds of a cell."""
     random = np.random.default_rng(list(f"{name} {setting}".encode()))
     outcomes = [CELLS[name].draw(random, *setting) for _ in range(replicates)]
-    return sum(one.event for one in outcomes), sum(one.rough for one in outcomes)
+    events, rough, misses, widths = zip(*outcomes, strict=True)
+    return Counts(sum(events), sum(rough), relative_width(misses, widths), max(widths))
+
+
+def relative_width(misses: Sequence[float], widths: Sequence[float]) -> float:
+    """Return the median width, the usual being 2 · 1.96 deviations of the estimates; NaN without intervals."""
+    usual = 2 * norm.ppf(0.975) * float(np.std(misses))
+    return float(np.median(widths)) / usual if usual > 0 else float("nan")
 
 
 def conspicuous(events: Sequence[int], rough: Sequence[int], replicates: Sequence[int]) -> list[bool]:
@@ -628,6 +945,14 @@ def conspicuous(events: Sequence[int], rough: Sequence[int], replicates: Sequenc
     return [p < 0.05 and not own for p, own in zip(holm(p_values).tolist(), is_rough, strict=True)]
 
 
+CONTRASTS = ("interval of contrast", "interval of groups")
+
+
+def is_poor(own: Counts, replicates: int) -> bool:
+    """Whether intervals of contrasts cover less than 94 %, are too wide, or one of them is the whole range."""
+    return own.events < 0.94 * replicates or own.width > 1.25 or own.widest > 2 - 1e-6
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replicates", type=int, default=2000, help="worlds of a cell")
@@ -637,21 +962,24 @@ def main() -> None:
     given = parser.parse_args()
     cells = [(name, setting) for name in given.only or CELLS for setting in CELLS[name].settings]
     replicates = [given.studies if CELLS[name].is_study else given.replicates for name, _ in cells]
-    print("| world | setting | claimed, % | rate, % | rough, % |\n|---|---|---:|---:|---:|")
-    events, rough = [], []
+    print("| world | setting | claimed, % | rate, % | rough, % | width |\n|---|---|---:|---:|---:|---:|")
+    counted = []
     with ProcessPoolExecutor(given.workers) as pool:
         counts = pool.map(count, *zip(*cells, strict=True), replicates)
-        for (name, setting), n, (happened, called_rough) in zip(cells, replicates, counts, strict=True):
-            events.append(happened)
-            rough.append(called_rough)
-            values = f"{CELLS[name].claimed:g} | {100 * happened / n:.1f} | {100 * called_rough / n:.0f}"
+        for (name, setting), n, own in zip(cells, replicates, counts, strict=True):
+            counted.append(own)
+            width = "" if np.isnan(own.width) else f"{own.width:.2f}"
+            values = f"{CELLS[name].claimed:g} | {100 * own.events / n:.1f} | {100 * own.rough / n:.0f} | {width}"
             print(f"| {name} | {', '.join(map(str, setting))} | {values} |", flush=True)
+    named = [f"{name} ({', '.join(map(str, setting))})" for name, setting in cells]
     errors = [place for place, (name, _) in enumerate(cells) if CELLS[name].claimed == 5]
-    marked = conspicuous(*([values[place] for place in errors] for values in (events, rough, replicates)))
-    names = [
-        f"{cells[place][0]} ({', '.join(map(str, cells[place][1]))})" for place in np.array(errors)[marked].tolist()
-    ]
+    columns = ([one.events for one in counted], [one.rough for one in counted], replicates)
+    marked = conspicuous(*([values[place] for place in errors] for values in columns))
+    names = [named[place] for place, is_marked in zip(errors, marked, strict=True) if is_marked]
     print(f"\nSignificantly above 6 %, and not called rough: {'; '.join(names) or 'no cell'}")
+    of_contrasts = [place for place, (name, _) in enumerate(cells) if name in CONTRASTS]
+    bad = [named[place] for place in of_contrasts if is_poor(counted[place], replicates[place])]
+    print(f"Intervals of contrasts below 94 %, wider than 1.25 or the whole range: {'; '.join(bad) or 'no cell'}")
 
 
 if __name__ == "__main__":

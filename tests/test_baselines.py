@@ -171,6 +171,17 @@ def test_ngrams_are_told_among_the_candidates_that_the_data_were_built_with():
     assert "n-gram" not in baselines(rows())
 
 
+def test_an_ngram_rank_is_at_most_the_number_of_ranked_candidates():
+    """The probe ranked three of four candidates: rank 4 is then 3, and ranks 2 to 4 are 2 to 3, of which half are
+    within 2. Where it wrote answers, rank 4 stays 4: no answer is right because none was ranked."""
+    groups = [{"n-gram": "4 of 4"}, {"n-gram": "2-4 of 4"}, {"n-gram": "4 of 4"}, {}, {}, {}]
+    ranked = np.array([3.0, 3.0, 0.0, 4.0, 4.0, 2.0])
+    found = baselines(rows(groups=groups, number_of_candidates=ranked))["n-gram"]
+    assert found.hits(3)[:3].tolist() == pytest.approx([1, 1, 0])
+    assert found.hits(2)[:3].tolist() == pytest.approx([0, 1 / 2, 0])
+    assert found.reciprocal()[:3].tolist() == pytest.approx([1 / 3, (1 / 2 + 1 / 3) / 2, 1 / 4])
+
+
 def test_by_lot_leaves_out_what_is_filtered():
     assert baselines(rows())["random"].hits(1).tolist() == pytest.approx([1 / 4] * 3 + [1 / 3] * 2 + [1 / 2])
 

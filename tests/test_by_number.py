@@ -31,7 +31,10 @@ def rankc(first, second):
 
 
 class QueryRun(Fake):
-    """A run of queries of one's own: (id, fact, relation, groups), the first candidate right."""
+    """A run of queries of one's own: (id, fact, relation, groups), the first candidate right.
+
+    A fact "f1.R" is about the subject "f1".
+    """
 
     def __init__(
         self,
@@ -50,7 +53,7 @@ class QueryRun(Fake):
             "fact_id": [one[1] for one in self.asked],
             "relation": [one[2] for one in self.asked],
             "direction": ["tail"] * len(self.asked),
-            "subject_id": [one[1] for one in self.asked],
+            "subject_id": [one[1].partition(".")[0] for one in self.asked],
             "gold": pa.array([["a"]] * len(self.asked), pa.list_(pa.string())),
             "candidates": [one[3].get("space", "S") for one in self.asked],
             "groups": pa.array(groups, pa.map_(pa.string(), pa.string())),
@@ -175,6 +178,24 @@ def test_highest_less_lowest_compares_within_relations():
     views, right = ["1", "2", "10", "20"] * 2, [False, False, True, False, True, False, True, False]
     found = trend(by_views(views, right, "RRRRSSSS"), "popularity:2")
     assert found["highest − lowest"][0] == pytest.approx((1 / 2 + 0) / 2)
+
+
+def test_the_facts_of_a_subject_change_bins_together():
+    """Eight subjects with a fact in each of two relations: the four popular ones are known, and only these.
+
+    Of the 70 ways to choose four of eight, two are as extreme: p = 0.029. If facts could change bins, p would be the
+    square of that, doubled.
+    """
+    known = [True] * 4 + [False] * 4
+    queries, rows = [], []
+    for number, is_known in enumerate(known):
+        for relation in "RS":
+            name = f"{number}.{relation}"
+            queries.append((f"q{name}", f"f{name}", relation, {"subject_views": str(200 - number)}))
+            rows.append(hit(f"q{name}", is_known))
+    found = trend(QueryRun(queries, rows), "popularity:2")["highest − lowest"]
+    assert found[0] == 1
+    assert found[3] == pytest.approx(2 / 70, abs=0.01)
 
 
 @pytest.mark.parametrize(("views", "relations"), [("7777", "RRRR"), ("1289", "RRSS")])

@@ -24,8 +24,10 @@ from fathom.results.claims import (
     Contrast,
     Decision,
     decide,
+    decide_by_name,
     difference_in_words,
     percent,
+    rough_sentence,
     sentences,
 )
 from fathom.results.estimates import Estimate, point_estimate
@@ -55,6 +57,24 @@ def family(numbers: Sequence[Estimate | None]) -> list[Decision]:
 
 
 GOOD, NONE, BAD = near(0.3), near(0.0), near(-0.3)
+
+
+def test_claims_of_one_name_are_not_decided_by_it() -> None:
+    """Two of them would be one key: a claim would be lost, and the family would be smaller."""
+    one, other = Claim("one", (Contrast("a", GOOD),)), Claim("other", (Contrast("a", NONE),))
+    assert {name: decision.word for name, decision in decide_by_name([one, other]).items()} == {
+        "one": SIGNIFICANT,
+        "other": NO_DIFFERENCE,
+    }
+    with pytest.raises(ValueError, match="'one'"):
+        decide_by_name([one, one._replace(margin=0.1)])
+
+
+def test_only_what_makes_a_verdict_rough_is_its_reason() -> None:
+    """Of two notes one is on the interval."""
+    noted = GOOD._replace(note="only 12 clusters: the interval is rough; 6 of 20 predictions have it")
+    assert rough_sentence(verdict(Contrast("a", noted))) == "The verdict is rough: only 12 clusters."
+    assert rough_sentence(verdict(Contrast("a", GOOD._replace(note="6 of 20 predictions have it")))) == ""
 
 
 def test_every_contrast_must_be_significant_in_its_direction() -> None:

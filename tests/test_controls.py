@@ -22,7 +22,7 @@ from fathom.results.facts import BY_TEMPLATE, FREE
 from fathom.store.folder import RunFolder
 from fathom.studies import rankings
 from fathom.studies.length_bias import analyse as length_bias
-from fathom.studies.options import RankingsOptions
+from fathom.studies.options import RankingsOptions, RepeatedOptions
 from fathom.studies.perplexity import analyse as perplexity
 from fathom.studies.relations import analyse as relations
 from fathom.studies.repeated import analyse as repeated
@@ -325,6 +325,22 @@ class TestRepeated:
                 assert first["difference"].high < -0.9
             else:
                 assert first["difference"].low <= 0 <= first["difference"].high
+
+    @pytest.mark.parametrize(("changes", "holds"), [(False, True), (True, False)])
+    def test_a_model_must_change_beyond_its_untrained_twin(self, changes: bool, holds: bool, tmp_path: Path) -> None:
+        """By template a model says the same to everything, by sentence it answers at random; so does its twin, or not.
+
+        The change is negative, and so is what is left of it beyond the twin's.
+        """
+        ways = {"trained": (constant, at_random(1)), "twin": (constant if changes else at_random(2), at_random(3))}
+        runs = [
+            answered(tmp_path / f"{name} {reading}", answer, world(EVEN), model=name, reading=reading)
+            for name, answers in ways.items()
+            for reading, answer in zip((BY_TEMPLATE, FREE), answers, strict=True)
+        ]
+        [decision] = repeated(runs, RepeatedOptions(untrained="twin")).decisions
+        assert decision.holds == holds
+        assert decision.sign == -holds
 
 
 # --- pools: a larger answer pool costs accuracy

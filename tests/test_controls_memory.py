@@ -76,6 +76,17 @@ class TestOntology:
             for name in MEASURED:
                 assert line.numbers[name].value == pytest.approx(baseline.numbers[name].value), name
 
+    def test_ties_of_the_baseline_are_broken_at_random(self, tmp_path: Path) -> None:
+        """Four items of as many subjects with two answers, each right twice: with its own item an answer is level with
+        the other, without it one behind. So its place is 1 or 2, and it is first in half of all cases."""
+        data = world([[0], [1], [0], [1]], relations=1, size=2)
+        run = answered(tmp_path / "run", at_rank(1), data, probe="ontology")
+        every = [[query.subject, list(query.gold)] for query in data.queries]
+        write_json(run.path / "artifacts" / "items.json", {"r0": every})
+        baseline = ontology.analyse([run]).baselines["r0"]
+        assert baseline.numbers["R@1"].value == pytest.approx(1 / 2)
+        assert baseline.numbers["MRR"].value == pytest.approx((1 + 1 / 2) / 2)
+
     def test_answers_by_lot_and_constant_ones_do_not_beat_it(self, tmp_path: Path) -> None:
         """What is right most often in training is right more often than any other in the items, too."""
         for number, answer in enumerate((at_random(0), at_random(1), lambda *asked: constant(*asked)[::-1])):

@@ -227,6 +227,40 @@ class TestContrasts:
         assert found.high is not None
         assert found.low < 0 < found.high
 
+    def test_the_error_is_at_least_that_of_permutations(self) -> None:
+        """Both means are 0.5, but the few hardly differ and the many are 0 or 1. Values exchanged at random deviate by
+        s √(1/4 + 1/40), with s² = (4 · 0.1² + 40 · 0.5²) / 43: 0.253. The values of each group deviate by 0.09."""
+        values, first = np.array([0.4, 0.6] * 2 + [0.0, 1.0] * 20), np.arange(44) < 4
+        found = estimates.contrast(values, first, FACT, "x")
+        assert found.value == pytest.approx(0)
+        assert found.p_value == pytest.approx(1)
+        assert found.interval is not None
+        assert found.interval.error == pytest.approx(0.2534, rel=0.05)
+        assert found.high == pytest.approx(stats.t.ppf(0.975, found.interval.degrees) * found.interval.error)
+
+
+class TestSeeds:
+    """Trainings of two models that agree on every fact, or differ in the same way on every fact."""
+
+    @pytest.mark.parametrize("value", [0.0, 1.0])
+    def test_two_equal_trainings_are_rough(self, value: float) -> None:
+        """If half of all trainings collapse, both pairs differ alike in 2 of 16 cases, more than 5 %."""
+        number, _ = estimates.over_seeds(np.full((2, 200), value), FACT, "x", (-1.0, 1.0), tested=True)
+        assert decided(number).is_rough
+        three, _ = estimates.over_seeds(np.full((3, 200), value), FACT, "x", (-1.0, 1.0), tested=True)
+        assert not decided(three).is_rough
+
+    def test_two_trainings_without_a_difference_have_no_smallest_one(self) -> None:
+        """Of 200 facts six on one side are significant, and 3.9 % of them are right in four of five cases."""
+        smallest = [
+            estimates.over_seeds(np.zeros((count, 200)), FACT, "x", (-1.0, 1.0), tested=True)[0].smallest
+            for count in (1, 2, 3)
+        ]
+        share = smallest[0]
+        assert share is not None
+        assert stats.binom.sf(5, 200, share) == pytest.approx(0.8)
+        assert smallest == [share, None, share]
+
 
 class TestMargins:
     @pytest.mark.parametrize("shared", [True, False])

@@ -141,3 +141,5 @@ def test_recipes_name_the_run_of_each_number(made: Made, edits: QuerySet) -> Non
         True,
     ]
     assert "|model:models/new@new − models/old@old|" in efficacy.difference.recipe
+    assert "|mean:facts|" in efficacy.difference.recipe
+    assert "|weights:1 / facts of the edit|" in efficacy.difference.recipe

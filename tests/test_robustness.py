@@ -317,10 +317,9 @@ def test_what_it_does_not_know_is_not_held_against_it(tmp_path):
     assert {one, other} == {DOES_NOT}
 
 
-def test_the_chance_of_a_prime_by_hand(tmp_path):
-    """Four facts of one relation: what is said of each, and who is called out."""
+def primed_line(folder: Path, said: Sequence[int], called_out: Sequence[str]) -> Alteration:
+    """Four facts of one relation, right answers 0, 1, 3 and 4: what is said of each, and which answer is called out."""
     data = world([[0], [1], [3], [4]], relations=1)
-    said, called_out = (0, 0, 2, 2), ("c02", "c02", "c01", "c00")
     primed = replace(
         data,
         queries=tuple(
@@ -332,14 +331,27 @@ def test_the_chance_of_a_prime_by_hand(tmp_path):
         return [float(place == said[int(query.id[1:])]) for place in range(len(space))]
 
     runs = [
-        answered(tmp_path / "plain", answer, data),
-        answered(tmp_path / "primed", answer, primed, options={"alter": "misprimed"}),
+        answered(folder / "plain", answer, data),
+        answered(folder / "primed", answer, primed, options={"alter": "misprimed"}),
     ]
     [line] = alterations(runs)
+    return line
+
+
+def test_the_chance_of_a_prime_by_hand(tmp_path):
+    line = primed_line(tmp_path, (0, 0, 2, 2), ("c02", "c02", "c01", "c00"))
     # Of the others' primes that are wrong: none of c2, c1; one of c2, c0; two of c2, c2, c0; two of c2, c2, c1.
     assert line.numbers["by chance"].value == pytest.approx((0 + 1 / 2 + 2 / 3 + 2 / 3) / 4)
     assert (line.numbers["prime"].value, line.numbers["anyway"].value) == (0, 0)
     assert line.more[1].value == pytest.approx(-line.numbers["by chance"].value)
+
+
+def test_a_prime_that_is_taken_is_no_chance_of_its_own_fact(tmp_path):
+    """Each fact gets its own prime for an answer. Of the two wrong primes of others, one equals that of the first fact,
+    and likewise of the second; the primes of the third and the fourth occur nowhere else."""
+    line = primed_line(tmp_path, (2, 2, 1, 0), ("c02", "c02", "c01", "c00"))
+    assert line.numbers["prime"].value == 1
+    assert line.numbers["by chance"].value == pytest.approx((1 / 2 + 1 / 2 + 0 + 0) / 4)
 
 
 UNEVEN = [[0 if number % 20 < 8 else number % 20] for number in range(100)]

@@ -129,6 +129,19 @@ def test_agreement_by_hand(tmp_path: Path) -> None:
     assert len(found.rows) == 1
 
 
+def test_tied_first_answers_share_the_vote_of_their_template(tmp_path: Path) -> None:
+    """Two of three templates tie the right answer with a wrong one, and the third says another: one vote each."""
+    says = ((0, 5), (0, 5), (7,))
+
+    def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
+        return [float(place in says[template]) for place in range(len(space))]
+
+    data = world([[0], [0]], relations=1, templates=3)
+    found = of(calibration.analyse([answered(tmp_path / "run", answer, data)]), AGREEMENT)
+    assert [answer[2] for answer in found.answers] == pytest.approx([1 / 3, 1 / 3])
+    assert [answer[4] for answer in found.answers] == pytest.approx([1 / 3, 1 / 3])
+
+
 def test_scaling_finds_the_temperature_and_lowers_the_error(tmp_path: Path) -> None:
     found = calibration.analyse([answered(tmp_path / "run", drawn(2.5), DATA)])
     [one] = found.confidences

@@ -307,6 +307,26 @@ def test_frequency_alone_is_no_knowledge(tmp_path: Path) -> None:
     assert "no probe significantly distinguishes" in validity.conclude(found)[0]
 
 
+def test_the_frequency_of_an_answer_is_that_in_other_facts(tmp_path: Path) -> None:
+    """Answers of one, two and four facts read ten times each, and of as many never read; ranks are 1, 2 and 3.
+
+    A fact read adds nothing to its own answer's frequency: 0, 10 and 30 statements of others. Of a fact never read all
+    of 10, 20 and 40 are of others. The ranks are 1, 3 and 2, so that the order alone does not give r.
+    """
+    facts = [0, 1, 1, 2, 2, 2, 2]
+    data = world([[place] for place in facts * 8], relations=4)
+    read = {query.id for number, query in enumerate(data.queries) if number // 7 % 2}
+    run = answered(tmp_path / "a", ranks_gold(lambda query: (1, 3, 2)[int(query.gold[0][1:])]), data)
+    file = tmp_path / "some.jsonl"
+    lines = [{"query_id": one.id, "fact_id": one.fact_id, "exposures": MOST * (one.id in read)} for one in data.queries]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    [one] = validity.analyse([run], ValidityOptions(design=file)).probes
+    ranks = np.log10(np.array([1, 3, 2])[facts])
+    others = {0: np.log1p([10, 20, 40]), 1: np.log1p([0, 10, 30])}
+    expected = [np.corrcoef(ranks, others[is_read][facts])[0, 1] for is_read in (0, 1)]
+    assert [number.value for number in one.biases["frequency"]] == pytest.approx(expected)
+
+
 def test_candidates_that_were_not_ranked_have_no_part_in_the_prior(tmp_path: Path) -> None:
     """Three facts with the gold answers c00, c01 and c02. The second fact's search did not rank c00.
 

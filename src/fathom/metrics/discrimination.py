@@ -24,20 +24,15 @@ class Components(NamedTuple):
     weights: Floats
 
 
-def auroc(scores: npt.ArrayLike, positive: npt.ArrayLike) -> float:
-    """Return the chance that a random positive scores higher than a random negative; a tie counts half.
+def placements(scores: npt.ArrayLike, positive: npt.ArrayLike) -> Floats:
+    """Return the structural component of each observation: the share of the other class on its right side, shape (n).
+
+    For a positive this is the share of negatives below it, for a negative the share of positives above it; a tie counts
+    half. The mean of either class is the AUROC.
 
     :param scores: shape (n); −inf and inf are allowed.
     :param positive: whether each is positive, shape (n).
     :raises ValueError: NaN, unequal lengths, or a class without observations.
-    """
-    return float(placements(scores, positive)[np.asarray(positive, bool)].mean())
-
-
-def placements(scores: npt.ArrayLike, positive: npt.ArrayLike) -> Floats:
-    """Return the structural component of each observation: the share of the other class on its right side, shape (n).
-
-    For a positive this is the share of negatives below it, for a negative the share of positives above it.
     """
     values, is_positive = np.asarray(scores, float), np.asarray(positive, bool)
     if values.shape != is_positive.shape or values.ndim != 1:

@@ -180,15 +180,15 @@ def crossed(
     """
     table = np.atleast_2d(np.asarray(values, float))
     seeds, means, drawn = len(table), table.mean(axis=0), _Drawn(clusters, **ways)
+    few = f"only {seeds} seeds: the interval is rough" if 1 < seeds < FEWEST else ""
     if seeds == 1 or np.ptp(table) <= _ROUNDING * np.abs(table).max():
         made = interval(means, clusters, limits=limits, **ways)
-        note = "; ".join(filter(None, (made.note, ONE_SEED if seeds == 1 else "")))
+        note = "; ".join(filter(None, (made.note, ONE_SEED if seeds == 1 else few)))
         return made._replace(note=note, seed_error=np.nan if seeds == 1 else 0.0)
     _check(list(table), np.ones_like(means), drawn[:3])
     units, together, of_seeds = _crossed(table, drawn)
     made = _between(together._replace(size=_size(means, np.ones_like(means))), limits)
-    rough = f"only {seeds} seeds: the interval is rough" if seeds < FEWEST else ""
-    notes = (made.note, rough, _caution(units, limits, drawn.single) if clusters is not None else "")
+    notes = (made.note, few, _caution(units, limits, drawn.single) if clusters is not None else "")
     return made._replace(note="; ".join(filter(None, notes)), seed_error=float(np.sqrt(of_seeds)))
 
 

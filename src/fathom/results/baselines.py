@@ -327,17 +327,20 @@ def _by_names(rows: Rows) -> Floats:
 
 
 def _by_ngrams(rows: Rows) -> Floats:
-    """Return the ranks of gold answers that the data set records; NaN where its candidates were others."""
+    """Return the ranks of gold answers that the data set records; NaN where its candidates were others.
+
+    A rank is at most the number of candidates that the probe ranked, if it ranked any.
+    """
     ranks = np.full((2, len(rows.gold)), np.nan)
-    ranked = np.zeros(len(rows.gold))
-    ranked[rows.query] = rows.number_of_candidates
+    most = np.full(len(rows.gold), np.inf)
+    most[rows.query] = np.where(rows.number_of_candidates > 0, rows.number_of_candidates, np.inf)
     for query, (space, groups) in enumerate(zip(rows.spaces, rows.groups, strict=True)):
         size = len(rows.candidates[space][0]) if space in rows.candidates else 0
         for text in (groups.get(NGRAM), groups.get(NGRAM_AMONG_ALL)):
             match = _RANK_OF.fullmatch(text or "")
             if match and int(match[3]) == size:
                 places = int(match[1]), int(match[2] or match[1])
-                ranks[:, query] = np.minimum(places, max(ranked[query], 1))
+                ranks[:, query] = np.minimum(places, most[query])
     return ranks
 
 

@@ -11,7 +11,7 @@ finds.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -190,6 +190,15 @@ def decide(claims: Mapping[Key, Claim | None]) -> dict[Key, Decision]:
         own = {key: claim for key, claim in claims.items() if claim is not None and claim.family == family}
         decisions |= _decide_family(own)
     return {key: decisions[key] for key in claims if key in decisions}
+
+
+def decide_by_name(claims: Iterable[Claim]) -> dict[str, Decision]:
+    """Decide claims that have different names, by these names; see :func:`decide`."""
+    named: dict[str, Claim] = {}
+    for claim in claims:
+        if named.setdefault(claim.name, claim) is not claim:
+            raise ValueError(f"two claims have the name {claim.name!r}")
+    return decide(named)
 
 
 def _decide_family(claims: Mapping[Key, Claim]) -> dict[Key, Decision]:
@@ -382,9 +391,10 @@ def difference_in_words(decision: Decision, is_share: bool = True) -> str:
     return f"{words}, {p_in_words(decision.p_value)}"
 
 
-def rough_in_words(decision: Decision) -> str:
-    """Return why a verdict is rough, such as "only 12 clusters"."""
-    return decision.notes.replace(": the interval is rough", "")
+def rough_sentence(decision: Decision) -> str:
+    """Return "The verdict is rough: only 12 clusters."; "" if it is not rough."""
+    reasons = [note.removesuffix(": the interval is rough") for note in decision.notes.split("; ") if ROUGH in note]
+    return f"The verdict is rough: {'; '.join(reasons)}." if reasons else ""
 
 
 def _value_in_words(estimate: Estimate, is_share: bool) -> str:

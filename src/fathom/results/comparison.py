@@ -25,7 +25,7 @@ from fathom.results.claims import (
     MarginTest,
     difference_in_words,
     percent,
-    rough_in_words,
+    rough_sentence,
     sentence,
     sentences,
 )
@@ -231,11 +231,8 @@ def pair_in_words(pair: ComparedPair, primary: Metric) -> str:
         )
     if by_margin is not None:
         text += f" {_margin_in_words(pair, by_margin, primary)}"
-    if decision.is_rough:
-        text += f" The verdict is rough: {rough_in_words(decision)}."
-    if pair.above == "neither":
-        text += " Neither is significantly above its baselines."
-    return text + differ
+    neither = "Neither is significantly above its baselines." if pair.above == "neither" else ""
+    return " ".join(filter(None, (text, rough_sentence(decision), neither))) + differ
 
 
 def _margin_in_words(pair: ComparedPair, by_margin: MarginTest, primary: Metric) -> str:

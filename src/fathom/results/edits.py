@@ -65,7 +65,7 @@ def _measure(name: str, before: RunFacts, after: RunFacts) -> EditMeasure:
     sizes = Counter(labels)
     weights = np.array([1 / sizes[label] for label in labels])
     sample = after.sample(facts) if after.cluster else Sample(EDIT, [str(label) for label in labels]).numbered()
-    recipes = [f"{side.recipe(name)}|mean:edits" for side in (before, after)]
+    recipes = [f"{side.recipe(name)}|weights:1 / facts of the edit" for side in (before, after)]
     return EditMeasure(
         name,
         len(sizes),

@@ -19,6 +19,7 @@ from fathom.metrics import correlation as fits
 from fathom.metrics.significance import PERMUTATIONS, permutation_test, smallest_effect, smallest_unseen
 from fathom.metrics.table import SHARE
 from fathom.metrics.uncertainty import (
+    FEWEST,
     Fold,
     Interval,
     Labels,
@@ -186,7 +187,8 @@ def over_seeds(
 
     :param values: shape (seeds, n), n above zero.
     :param sample: how the facts were drawn, each on its own or in clusters.
-    :param tested: whether zero is in question, as for a difference.
+    :param tested: whether zero is in question, as for a difference. Two seeds without any difference tell no smallest
+        one that would have been found: with one degree of freedom, differences of either seed alone are missed.
     """
     seeds, n = values.shape
     result = crossed(values, sample.clusters, **sample.ways, limits=limits)
@@ -196,7 +198,8 @@ def over_seeds(
         noise = Noise(seeds, float(np.sqrt(max(result.error**2 - result.seed_error**2, 0.0))), result.seed_error)
     if not tested:
         return as_estimate(result, n, recipe, drawn, ".3f", tested=False), noise
-    smallest = _smallest(result, not values.any(), limits, n)
+    alike = not values.any()
+    smallest = None if alike and 1 < seeds < FEWEST else _smallest(result, alike, limits, n)
     return as_estimate(result, n, recipe, drawn)._replace(smallest=smallest), noise
 
 

@@ -28,7 +28,7 @@ from fathom.results.baselines import (
     why_no_names,
 )
 from fathom.results.bins import OF_NUMBERS, Bins, numbers_first, parse_bins, trend_table
-from fathom.results.claims import NO_DIFFERENCE, OPPOSITE, Claim, Decision, decide, percent, rough_in_words
+from fathom.results.claims import NO_DIFFERENCE, OPPOSITE, Claim, Decision, decide, percent, rough_sentence
 from fathom.results.estimates import NOTHING, Estimate, point_estimate
 from fathom.results.facts import ACCURACY
 from fathom.results.measures import PARTLY, measure
@@ -373,8 +373,7 @@ def _sentences(line: Headline, model: str) -> list[str]:
     rest += [str(line.preferred)] if line.preferred is not None else []
     if share is None:
         return [f"{name}: {NOTHING}.", *rest]
-    ends = "" if share.low is None or share.high is None else f" [{100 * share.low:.1f}, {100 * share.high:.1f}]"
-    text = f"{name} answers {percent(share.value)}{ends} of {line.answered:,} queries correctly"
+    text = f"{name} answers {share} of {line.answered:,} queries correctly"
     compared = line.baselines.get(ACCURACY, ())
     tested = [one for one in compared if decision is None or one.baseline not in decision.untested]
     values = ", ".join(f"{one.baseline} {percent(one.value)}" for one in tested)
@@ -391,8 +390,7 @@ def _sentences(line: Headline, model: str) -> list[str]:
         text += f". Whether this is above chance {decision.word}: {decision.reason}."
     untested = [f"The {name} baseline could not be tested: {why}." for name, why in decision.untested.items()]
     some = [f"Compared on these alone: {one.difference.note}." for one in tested if PARTLY in one.difference.note]
-    rough = [f"The verdict is rough: {rough_in_words(decision)}."] if decision.is_rough else []
-    return [text, *untested, *some, *rough, *rest]
+    return [text, *untested, *some, *filter(None, [rough_sentence(decision)]), *rest]
 
 
 USUAL = ("accuracy", "mrr", "hits@10", "consistency", "f1")

@@ -14,7 +14,7 @@ from fathom.errors import BadInput
 from fathom.metrics import uncertainty
 from fathom.models.base import Attention, Model
 from fathom.probes.options import StatementOptions
-from fathom.results.claims import Claim, Contrast, decide, sentences
+from fathom.results.claims import Claim, Contrast, decide_by_name, sentences
 from fathom.results.facts import RunFacts
 from fathom.results.loading import check_same, read_scorings
 from fathom.results.names import short_names
@@ -101,7 +101,7 @@ def conclude(findings: Ablation) -> list[str]:
         Claim(f"{row['first']} minus {row['second']}", (Contrast("accuracy", row["difference"]),))
         for row in findings.comparisons
     ]
-    return sentences(decide(dict(enumerate(claims))).values())
+    return sentences(decide_by_name(claims).values())
 
 
 def tables(findings: Ablation) -> list[Table]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from fathom.errors import BadInput
 from fathom.results.agreements import WITHIN, Agreement, agreement
-from fathom.results.claims import Claim, Contrast, decide, sentences
+from fathom.results.claims import Claim, Contrast, decide_by_name, sentences
 from fathom.results.comparison import refusals_table
 from fathom.results.estimates import Estimate, mean_over_models
 from fathom.results.facts import RunFacts, Shared
@@ -123,7 +123,7 @@ def conclude(findings: Agreements) -> list[str]:
         )
         for pair in findings.pairs
     ]
-    return sentences(decide(dict(enumerate(claims))).values(), is_share=False)
+    return sentences(decide_by_name(claims).values(), is_share=False)
 
 
 def tables(findings: Agreements) -> list[Table]:

@@ -19,7 +19,7 @@ from fathom.metrics.uncertainty import Labels
 from fathom.results import estimates
 from fathom.results.answers import confident
 from fathom.results.calibration import Scaled, calibration_difference, calibration_error, scale_temperature
-from fathom.results.claims import Claim, Contrast, Decision, decide, sentences
+from fathom.results.claims import Claim, Contrast, Decision, decide_by_name, sentences
 from fathom.results.discrimination import above_chance, auroc
 from fathom.results.facts import RunFacts
 from fathom.results.loading import read_runs
@@ -93,7 +93,7 @@ def analyse(runs: Sequence[RunFolder], options: CalibrationOptions = Calibration
     names = distinguished([own for own, _ in found])
     confidences = [one.called(name) for name, (_, of_run) in zip(names, found, strict=True) for one in of_run]
     claims = [claim for one in confidences for claim in one.claims]
-    return Calibration(confidences, list(decide(dict(enumerate(claims))).values()))
+    return Calibration(confidences, list(decide_by_name(claims).values()))
 
 
 def _of_run(outcome: RunFacts, seed: int) -> Iterator[Confidence]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.results.baselines import BASELINE_COLUMNS, STRONGEST, RunBaselines, strongest_columns
-from fathom.results.claims import Claim, Contrast, decide, sentences
+from fathom.results.claims import Claim, Contrast, decide_by_name, sentences
 from fathom.results.estimates import Estimate, correlation, correlation_within
 from fathom.results.facts import RunFacts
 from fathom.results.loading import read_all_facts
@@ -130,7 +130,7 @@ def _counter(tokenizer: str) -> TokenCounter:
 def conclude(findings: Sequence[LengthBias]) -> list[str]:
     name = "{}, correlation of rank and tokens within relations"
     claims = [Claim(name.format(bias.name), (Contrast("correlation", bias.within),)) for bias in findings]
-    return sentences(decide(dict(enumerate(claims))).values(), is_share=False)
+    return sentences(decide_by_name(claims).values(), is_share=False)
 
 
 def tables(findings: Sequence[LengthBias]) -> list[Table]:

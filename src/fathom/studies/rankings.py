@@ -82,7 +82,7 @@ def analyse(runs: Sequence[RunFolder], options: RankingsOptions = RankingsOption
         for model in grid.models
     }
     steps, is_above = decide_changes(
-        dict(enumerate(_steps(grids, group_of))),
+        {(*step.about.values(), step.before): step for step in _steps(grids, group_of)},
         above,
         lambda step, model: (step.about["data"], step.about["reading"], model),
     )
@@ -158,9 +158,8 @@ def conclude(findings: Rankings) -> list[str]:
         accuracy = percent(first.hits[0].value)
         lines.append(f"{column.data}, {column.reading}: {first.model} is first ({accuracy}){known}.")
     for one in findings.agreements:
-        tau = one[COEFFICIENTS[0]]
-        ends = "" if tau.low is None else f" [{tau.low:.2f}, {tau.high:.2f}]"
-        lines.append(f"{one['over']}, {one['group']}: tau of the two readings is {tau.value:.2f}{ends}.")
+        tau = one[COEFFICIENTS[0]].shown(".2f")
+        lines.append(f"{one['over']}, {one['group']}: tau of the two readings is {tau}.")
     return lines
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput, refuse
-from fathom.results.claims import Claim, Contrast, decide, sentences
+from fathom.results.claims import Claim, Contrast, decide_by_name, sentences
 from fathom.results.estimates import Estimate, correlation, difference, mean
 from fathom.results.facts import RunFacts
 from fathom.results.loading import group_by_data, read_all_facts
@@ -111,7 +111,7 @@ def _by_relation(side: RunFacts) -> dict[str, Estimate]:
 def conclude(findings: SharedRelations) -> list[str]:
     name = f"accuracy on {findings.names[0]} minus {findings.names[1]}"
     claims = [Claim(f"{row['model']}, {name}", (Contrast(name, row["difference"]),)) for row in findings.models]
-    return sentences(decide(dict(enumerate(claims))).values())
+    return sentences(decide_by_name(claims).values())
 
 
 def tables(findings: SharedRelations) -> list[Table]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from fathom.errors import BadInput, all_of, refuse
 from fathom.results import estimates
-from fathom.results.claims import Claim, Contrast, Decision, decide, sentences
+from fathom.results.claims import Claim, Contrast, Decision, decide_by_name, sentences
 from fathom.results.comparison import refusals_table
 from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, READINGS, RunFacts, names_of
@@ -101,7 +101,7 @@ def analyse(runs: Sequence[RunFolder], options: RepeatedOptions = RepeatedOption
             in_both += [both] if both else []
         except BadInput as error:
             not_paired.append((model, data, f"{BY_TEMPLATE} and {FREE}: {'; '.join(error.faults)}"))
-    decisions = decide(dict(enumerate(_claims(in_both, untrained))))
+    decisions = decide_by_name(_claims(in_both, untrained))
     return Repetition(repeated, in_both, not_paired, list(decisions.values()))
 
 

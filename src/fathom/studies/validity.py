@@ -277,7 +277,7 @@ def _of_model(model: str, places: Sequence[int], findings: Validity) -> list[str
     read, chance, fastest = best.levels[-1]["exposures"], best.numbers["chance"], min(sound, key=_seconds)
     concluded += [
         f"{model}: {best.name} is the best of {len(probes)} scorings: a fact read {read} times ranks better "
-        f"than one never read in {_interval(best.numbers['AUROC'])} of pairs.",
+        f"than one never read in {best.numbers['AUROC'].shown('.1%')} of pairs.",
         f"How wrong it can be: it has {percent(best.numbers['never read'].value)} of the facts never read right"
         f"{'' if chance is None else f' (chance {percent(chance)})'}, and misses "
         f"{percent(1 - best.numbers['read'].value)} of those read {read} times.",
@@ -302,11 +302,6 @@ def _largest_smallest(decisions: Sequence[Decision]) -> float | None:
 
 def _seconds(one: ProbeValidity) -> float:
     return float(one.numbers["s per 1,000"])
-
-
-def _interval(number: Estimate) -> str:
-    ends = "" if number.low is None or number.high is None else f" [{100 * number.low:.1f}, {100 * number.high:.1f}]"
-    return f"{percent(number.value)}{ends}"
 
 
 def _of_biases(probes: Mapping[int, ProbeValidity], decisions: Mapping[tuple[str, int], Decision]) -> list[str]:
