@@ -30,7 +30,7 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 QUIET = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")]
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-for library in ("altair", "itables", "jinja2", "vl_convert"):
+for library in ("altair", "itables", "jinja2"):
     pytest.importorskip(library, reason=f"{library} is not installed: pip install fathom-lm[report]")
 
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}

@@ -22,7 +22,7 @@ from fathom.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, wh
 from fathom.report.counting import dimensions, kinds_of, label_of, weights
 from fathom.report.evidence import CAPITAL, SUBJECT, Evidence, PredictionColumns, showable
 from fathom.report.pack import UNSURE, packed_evidence
-from fathom.report.page import MODULES, Opening, report
+from fathom.report.page import CHARTS, MODULES, Opening, report
 from fathom.report.slices import slices
 from fathom.results.compare import compare
 from fathom.results.rows import Rows
@@ -373,6 +373,13 @@ def test_every_chart_can_be_drawn_without_a_browser(made):
     for one in there:
         drawn = chart(one, dims, rows_of(one, evidence, dims, found), whole(evidence.views))
         assert one.title in vl_convert.vegalite_to_svg(drawn.to_dict())
+
+
+def test_the_shipped_code_of_charts_is_the_library_s():
+    if vl_convert.__version__ != "1.9.0":
+        pytest.skip("the code was written by vl-convert 1.9.0")
+    shipped = (resources.files("fathom.report") / "assets" / CHARTS).read_bytes()
+    assert gzip.decompress(shipped).decode("utf-8") == vl_convert.javascript_bundle()
 
 
 def test_a_chart_is_left_out_where_there_is_nothing_to_draw(made):

@@ -15,7 +15,8 @@ from fathom.report.serve import RunsServer
 from fathom.store.folder import RunFolder
 from tests.answerers import answered, constant, world
 
-pytest.importorskip("vl_convert")
+for library in ("altair", "itables", "jinja2"):
+    pytest.importorskip(library, reason="needs the extra report")
 FACTS = world([[0], [1], [2], [3]] * 2, relations=2)
 HOSTILE = "<script>alert(1)</script>'\""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -38,7 +39,9 @@ from fathom.store.folder import RunFolder
 from fathom.store.written import check_output
 from fathom.studies import STUDIES
 
-LIBRARIES = ("altair", "itables", "jinja2", "vl_convert")
+LIBRARIES = ("altair", "itables", "jinja2")
+CHARTS = "vega.js.gz"
+"""Vega, Vega-Lite and Vega-Embed in one, as ``vl_convert.javascript_bundle`` of version 1.9.0 writes them."""
 MODULES = ("dom", "evidence", "choice", "charts", "compare", "tokens", "facts", "controls", "main")
 """Parts of the script; each imports only from those before it."""
 GENERATOR = b'<meta name="generator" content="Fathom'
@@ -215,7 +218,7 @@ def _page(
         style=files.joinpath("report.css").read_text(encoding="utf-8"),
         script=_script(),
         licences=files.joinpath("licences.txt").read_text(encoding="utf-8"),
-        charts_code=packed(libraries["vl_convert"].javascript_bundle()),
+        charts_code=packed(gzip.decompress(files.joinpath(CHARTS).read_bytes()).decode("utf-8")),
         table_code=packed(itables.joinpath("dt_bundle.js").read_text(encoding="utf-8")),
         table_style=packed(itables.joinpath("dt_bundle.css").read_text(encoding="utf-8")),
         evidence=packed_evidence(evidence, predictions, dims, kinds, about, cut, *_of_pairs(comparison, evidence)),
