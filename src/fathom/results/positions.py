@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from fathom.metrics.significance import LEVEL
 from fathom.results.rows import Ints, Rows
@@ -67,5 +67,5 @@ def _p_values(choices: Sequence[tuple[str, str, int]]) -> dict[str, float]:
         count = sum(letter == position for letter, _ in possible)
         chance = sum(1 / (size - 1) for _, size in possible) / len(possible)
         positions = max(size for *_, size in wrong)
-        p_values[position] = min(1.0, positions * float(binom.sf(count - 1, len(possible), chance)))
+        p_values[position] = min(1.0, positions * float(bdtrc(count - 1, len(possible), chance)))
     return p_values
