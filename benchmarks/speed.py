@@ -2,11 +2,12 @@
 
     python benchmarks/speed.py                 # causal and masked, relation P36 of BEAR
     python benchmarks/speed.py --queries 10    # more queries (peers are slow)
+    python benchmarks/speed.py --model FOLDER  # a causal model of your own, one thread
     python benchmarks/speed.py --growth        # how time grows with answers and instances
 
-Models are GPT-2-small- and RoBERTa-base-shaped with random weights: speed does not depend on what they know. Each
-engine runs in a process of its own, so that its peak memory is its own. BEAR and the tokenizers are looked for in
-``FATHOM_DATA`` or ``../shared/data``.
+Without --model, models are GPT-2-small- and RoBERTa-base-shaped with random weights. Seconds are of the clock, and of
+the processor. Each engine runs in a process of its own, so that its peak memory is its own. BEAR and the tokenizers
+are looked for in ``FATHOM_DATA`` or ``../shared/data``.
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 DATA = Path(os.environ.get("FATHOM_DATA") or Path(__file__).resolve().parents[1] / ".." / "shared" / "data")
 RELATION = "P36"
+MODEL = "FATHOM_BENCHMARK_MODEL"
+"""In the environment of each engine's process: the folder of --model."""
 
 
 def network_and_tokenizer(kind: str):
     import torch
     from transformers import (
+        AutoModelForCausalLM,
+        AutoTokenizer,
         GPT2Config,
         GPT2LMHeadModel,
         GPT2TokenizerFast,
@@ -38,6 +43,9 @@ def network_and_tokenizer(kind: str):
         RobertaForMaskedLM,
     )
 
+    if folder := os.environ.get(MODEL):
+        network = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        return network.eval(), AutoTokenizer.from_pretrained(folder)
     torch.manual_seed(0)
     if kind == "causal":
         return GPT2LMHeadModel(GPT2Config()).eval(), GPT2TokenizerFast.from_pretrained(DATA / "tokenizers" / "gpt2")
@@ -142,10 +150,10 @@ ENGINES = {
 def measure(kind: str, engine: str, count: int, pipe) -> None:
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - peers draw bars
     score = ENGINES[kind][engine](count)
-    start = time.perf_counter()
+    start, processor_start = time.perf_counter(), time.process_time()
     scores = score()
-    seconds = time.perf_counter() - start
-    pipe.send((seconds / count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, scores))
+    seconds, processor = time.perf_counter() - start, time.process_time() - processor_start
+    pipe.send((seconds / count, processor / count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, scores))
 
 
 def in_own_process(kind: str, engine: str, count: int):
@@ -171,20 +179,29 @@ def ranks_changed(one: list[float], other: list[float], answers: int) -> str:
 def compare(kind: str, count: int) -> list[dict]:
     rows = []
     for engine in ENGINES[kind]:
-        per_query, peak, scores = in_own_process(kind, engine, count)
-        rows.append({"engine": engine, "s/query": per_query, "peak MiB": peak // 1024, "scores": scores})
-        print(f"  {engine}: {per_query:.3f} s/query", file=sys.stderr)
+        seconds, processor, peak, scores = in_own_process(kind, engine, count)
+        times = {"s/query": seconds, "CPU s/query": processor}
+        rows.append({"engine": engine, **times, "peak MiB": peak // 1024, "scores": scores})
+        print(f"  {engine}: {seconds:.3f} s/query, {processor:.3f} CPU s", file=sys.stderr)
     ours = rows[0]
     answers = len(ours["scores"]) // count
     print(
         f"\n{kind}, {RELATION}, {count} queries, {answers} answers each; {platform.processor() or platform.machine()}"
     )
-    print("| engine | s/query | Fathom is … times as fast | peak memory, MiB | largest difference, nats |")
-    print("|---|---:|---:|---:|---:|")
+    columns = (
+        "engine",
+        "s/query",
+        "times as fast",
+        "CPU s/query",
+        "times",
+        "peak memory, MiB",
+        "largest difference, nats",
+    )
+    print(f"| {' | '.join(columns)} |\n|---{'|---:' * (len(columns) - 1)}|")
     for row in rows:
         off = max(abs(a - b) for a, b in zip(row["scores"], ours["scores"], strict=True))
-        ratio = row["s/query"] / ours["s/query"]
-        print(f"| {row['engine']} | {row['s/query']:.3f} | {ratio:.1f} | {row['peak MiB']} | {off:.1e} |")
+        seconds, processor = (f"{row[name]:.3f} | {row[name] / ours[name]:.1f}" for name in ("s/query", "CPU s/query"))
+        print(f"| {row['engine']} | {seconds} | {processor} | {row['peak MiB']} | {off:.1e} |")
     print(f"bfloat16 changes {ranks_changed(ours['scores'], rows[1]['scores'], answers)}")
     return [{name: value for name, value in row.items() if name != "scores"} for row in rows]
 
@@ -203,12 +220,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--queries", type=int, default=5)
     parser.add_argument("--kind", choices=list(ENGINES), action="append")
+    parser.add_argument("--model", help="folder of a causal model")
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--json", type=Path, help="also keep the numbers here")
     chosen = parser.parse_args()
     if chosen.growth:
         growth()
         return
+    if chosen.model:
+        os.environ |= {MODEL: chosen.model, "OMP_NUM_THREADS": "1"}
+        chosen.kind = ["causal"]
     found = {kind: compare(kind, chosen.queries) for kind in chosen.kind or ENGINES}
     if chosen.json:
         chosen.json.write_text(json.dumps(found, indent=2))
