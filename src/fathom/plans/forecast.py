@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fathom.data.graph.queries import graph_of
+from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.plans.file import Plan
 from fathom.plans.links import LinkStep
@@ -18,7 +20,7 @@ from fathom.store.folder import RunFolder
 
 if TYPE_CHECKING:
     from fathom.links.forecast import LinkForecast
-    from fathom.run.forecast import Forecast
+    from fathom.run.forecast import Forecast, Forecaster
 
 FINISHED, CHANGED = "finished", "changed: needs --redo"
 
@@ -51,13 +53,13 @@ def run_states(plan: Plan, out: Path, opened: Opened) -> list[RunState]:
         if names.setdefault(id(run.step), run.name) != run.name:
             rows.append(RunState(run.name, f"same as {names[id(run.step)]}", 0.0, run.step))
         else:
-            state, left = (CHANGED, 1.0) if run.step in changed else _state(run.step)
+            state, left = (CHANGED, 1.0) if run.step in changed else state_of_run(run.step)
             rows.append(RunState(run.name, state, left, run.step))
     own = [study for study in plan.studies if study.models]
     return rows + [RunState(f"runs of {study.name}", "made by the study", 1.0, None) for study in own]
 
 
-def _state(step: Step) -> tuple[str, float]:
+def state_of_run(step: Step) -> tuple[str, float]:
     """Return the state of a run, and the share of it that is left."""
     folder, failed = RunFolder(step.folder), step.failure()
     if failed:
@@ -76,16 +78,22 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
 
     :raises BadInput: as :func:`run_states`.
     """
+    opened = Opened()
+    return estimates_table(run_states(plan, out, opened), "plan", Estimates(opened), progress)
+
+
+def estimates_table(
+    states: Sequence[RunState], title: str, estimate: Estimates, progress: Progress, about: Sequence[str] = ()
+) -> Table:
+    """Return the state of each run, and what is left of it. :param about: notes."""
     from fathom.run.forecast import duration
 
-    opened = Opened()
-    states = run_states(plan, out, opened)
     left = [(state, state.step) for state in states if state.left and state.step is not None]
     left.sort(key=lambda pair: str(pair[1].model))  # the shape of each model is opened once
     rows: dict[str, dict[str, Any]] = {state.run: {"run": state.run, "state": state.state} for state in states}
     own = ", ".join(state.run for state in states if state.step is None)
-    notes = dict.fromkeys([f"not estimated: {own}"] if own else [])
-    minutes, timed, estimate = 0.0, 0, _Estimates(opened)
+    notes = dict.fromkeys([*about, f"not estimated: {own}"] if own else about)
+    minutes, timed = 0.0, 0
     for number, ((run, _, share, _), step) in enumerate(left):
         progress(number, len(left))
         try:
@@ -106,19 +114,19 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
     about = "about" if timed == len(left) and not own else "more than"
     columns = ("run", "state", *dict.fromkeys(name for row in rows.values() for name in list(row)[2:] if row[name]))
     return Table.of(
-        [{name: row.get(name) for name in columns} for row in rows.values()], "plan",
+        [{name: row.get(name) for name in columns} for row in rows.values()], title,
         [f"{total}{about} {duration(60 * minutes)} left for the others, one after the other", *notes],
         columns=columns, formats={"minutes": ",.1f", "GB": ".1f"},
     )  # fmt: skip
 
 
-class _Estimates:
+class Estimates:
     """Estimates of steps; those of equal work are made once."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Opened, forecaster: Forecaster | None = None) -> None:
         from fathom.run.forecast import Forecaster
 
-        self._opened, self._forecaster = opened, Forecaster()
+        self._opened, self._forecaster = opened, forecaster or Forecaster()
         self._known: dict[str, Forecast] = {}
         self._trainings: dict[str, LinkForecast] = {}
 
@@ -127,10 +135,12 @@ class _Estimates:
         if isinstance(step, LinkStep):
             return self._of_training(step)
         assert isinstance(step, ProbeStep)
-        key = repr((step.probe, step.model, step.data, step.options.model_copy(update={"seed": 0})))
+        content = step.data.content_hash if isinstance(step.data, QuerySet) else step.data
+        key = repr((step.probe, step.model, content, step.options.model_copy(update={"seed": 0})))
         if key not in self._known:
-            entry, data = PROBES.find(step.probe), self._opened.data(step.data, step.options.columns)
-            self._known[key] = self._forecaster.forecast(entry, str(step.model), data, step.options)
+            entry = PROBES.find(step.probe) if isinstance(step.probe, str) else step.probe
+            source = self._opened.data(step.data, step.options.columns)
+            self._known[key] = self._forecaster.forecast(entry, str(step.model), source, step.options)
         return self._known[key]
 
     def _of_training(self, step: LinkStep) -> LinkForecast:

@@ -15,7 +15,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding
 
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import NarrowedData
@@ -54,6 +55,8 @@ STARTING = 0.5
 KEPT = 2**29
 """Bytes of freed memory that a CPU's run keeps (:func:`fathom.models.kernels.keep_freed_memory`), as measured."""
 HEAD = "head"
+WIDTH = 16
+"""Numbers of an embedding of the model that counts: pseudowords need room."""
 STRATA = 3
 """Passes of each kind that are timed."""
 LONG = 0.2
@@ -74,16 +77,21 @@ class Pass(NamedTuple):
 
 
 class CountedModel(LocalModel):
-    """A causal or masked model whose states are ones."""
+    """A causal or masked model whose states are its embeddings, which are random."""
 
     passes: Counter[Pass]
     reply_tokens: int
+
+    @cached_property
+    def _embeddings(self) -> Tensor:
+        drawn = torch.Generator().manual_seed(0)
+        return torch.randn((self.vocabulary_size, WIDTH), generator=drawn).to(self.device)
 
     def note(self, kind: str, rows: int, length: int, past: int = 0) -> None:
         self.passes[Pass(kind, rows, length, past)] += 1
 
     def embed(self, ids: Tensor) -> Tensor:
-        return torch.ones((*ids.shape, 1), device=ids.device)
+        return embedding(ids, self._embeddings)
 
     def hidden(self, vectors: Tensor, positions: Tensor | None = None, visible: Tensor | None = None) -> Tensor:
         self.note("plain" if visible is None else "masked", *vectors.shape[:2])
@@ -114,7 +122,7 @@ class CountedModel(LocalModel):
             self.note(HEAD, len(states), 1)
             return states
 
-        return LinearHead(transform, torch.zeros((1, 1), device=self.device), None)
+        return LinearHead(transform, torch.zeros((1, WIDTH), device=self.device), None)
 
     def generate(
         self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), bos: int | None = None
@@ -279,7 +287,7 @@ class Forecaster:
 
         :raises BadInput: as the run would, before it begins; or its work cannot be known.
         """
-        if isinstance(options, ServerOptions) and options.server is not None:
+        if _is_served(options):
             return _forecast_calls(entry, model, data, options)
         watch = self._watch(model, options)
         source = data.source if isinstance(data, NarrowedData) else data
@@ -295,6 +303,10 @@ class Forecaster:
         notes = [f"one process on {watch.model.device} with {torch.get_num_threads()} threads", *work.notes]
         notes += [f"without --{name}" for name in ("screen", "quantize", "device_map") if getattr(options, name, None)]
         return Forecast(work.queries, work.texts, round(tokens), None, seconds + size / READING, memory, notes)
+
+    def shape(self, model: str, options: ProbeOptions) -> Any:
+        """Return a model that has no weights, or a server that cannot be called."""
+        return _unconnected(model, options) if _is_served(options) else self._watch(model, options).model
 
     def _watch(self, model: str, options: ProbeOptions) -> Stopwatch:
         key = json.dumps([model, options.device, loading_key(options)], default=str)
@@ -356,14 +368,22 @@ def _reply_tokens(model: Model, data: QuerySet) -> int:
     return 1 + round(sum(map(len, ids)) / len(ids))
 
 
-def _forecast_calls(entry: Entry, model: str, data: Any, options: Any) -> Forecast:
-    """Count the calls of a run, one for each text, without a connection."""
+def _is_served(options: ProbeOptions) -> bool:
+    return isinstance(options, ServerOptions) and options.server is not None
+
+
+def _unconnected(model: str, options: ProbeOptions) -> Any:
     tokenizer = getattr(options, "tokenizer", None)
     server: Any = object.__new__(LikelihoodServer if tokenizer else ChatServer)
     server.model, server.identity = model, Identity(model, None, "server", "none")
     if tokenizer:
         server.tokenizer = load_causal_tokenizer(tokenizer)
         server.vocabulary_size, server.max_tokens = len(server.tokenizer), None
-    probe, setup = set_up(entry, server, data, options)
+    return server
+
+
+def _forecast_calls(entry: Entry, model: str, data: Any, options: Any) -> Forecast:
+    """Count the calls of a run, one for each text, without a connection."""
+    probe, setup = set_up(entry, _unconnected(model, options), data, options)
     texts = sum(map(probe.count_texts, setup.plan))
     return Forecast(setup.queries.num_rows, texts, None, texts, None, None, ["equal texts are sent once"])
