@@ -53,13 +53,13 @@ def run_states(plan: Plan, out: Path, opened: Opened) -> list[RunState]:
         if names.setdefault(id(run.step), run.name) != run.name:
             rows.append(RunState(run.name, f"same as {names[id(run.step)]}", 0.0, run.step))
         else:
-            state, left = (CHANGED, 1.0) if run.step in changed else state_of_run(run.step)
+            state, left = (CHANGED, 1.0) if run.step in changed else _state(run.step)
             rows.append(RunState(run.name, state, left, run.step))
     own = [study for study in plan.studies if study.models]
     return rows + [RunState(f"runs of {study.name}", "made by the study", 1.0, None) for study in own]
 
 
-def state_of_run(step: Step) -> tuple[str, float]:
+def _state(step: Step) -> tuple[str, float]:
     """Return the state of a run, and the share of it that is left."""
     folder, failed = RunFolder(step.folder), step.failure()
     if failed:
@@ -79,13 +79,20 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
     :raises BadInput: as :func:`run_states`.
     """
     opened = Opened()
-    return estimates_table(run_states(plan, out, opened), "plan", Estimates(opened), progress)
+    return _table(run_states(plan, out, opened), "plan", _Estimates(opened), progress)
 
 
-def estimates_table(
-    states: Sequence[RunState], title: str, estimate: Estimates, progress: Progress, about: Sequence[str] = ()
+def forecast_steps(
+    steps: Sequence[ProbeStep], title: str, forecaster: Forecaster, progress: Progress, notes: Sequence[str] = ()
 ) -> Table:
-    """Return the state of each run, and what is left of it. :param about: notes."""
+    """Estimate each run that is left."""
+    states = [RunState(str(step), *_state(step), step) for step in steps]
+    return _table(states, title, _Estimates(Opened(), forecaster), progress, notes)
+
+
+def _table(
+    states: Sequence[RunState], title: str, estimate: _Estimates, progress: Progress, about: Sequence[str] = ()
+) -> Table:
     from fathom.run.forecast import duration
 
     left = [(state, state.step) for state in states if state.left and state.step is not None]
@@ -120,7 +127,7 @@ def estimates_table(
     )  # fmt: skip
 
 
-class Estimates:
+class _Estimates:
     """Estimates of steps; those of equal work are made once."""
 
     def __init__(self, opened: Opened, forecaster: Forecaster | None = None) -> None:

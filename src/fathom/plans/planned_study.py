@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.data.queries import QuerySet
-from fathom.plans.forecast import Estimates, RunState, estimates_table, state_of_run
+from fathom.plans.forecast import forecast_steps
 from fathom.plans.steps import Opened, ProbeStep
 from fathom.progress import Progress, line, unseen
 from fathom.results.names import folder_names
@@ -62,8 +62,7 @@ def forecast_study(
     for model, short in zip(models, folder_names(models), strict=True):
         planned = study.plan(options, partial(forecaster.shape, model, options), source)
         steps += _steps(planned, short, model, data, out)
-    states = [RunState(str(step), *state_of_run(step), step) for step in steps]
-    return estimates_table(states, study.name, Estimates(opened, forecaster), progress, study.bounds)
+    return forecast_steps(steps, study.name, forecaster, progress, study.bounds)
 
 
 def _steps(planned: Sequence[PlannedRun], short: str, model: Any, data: Any, out: Path) -> list[ProbeStep]:

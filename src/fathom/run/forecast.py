@@ -39,6 +39,7 @@ from fathom.models.server import ChatServer
 from fathom.probes import Entry
 from fathom.probes.models import loading_key, open_shape
 from fathom.probes.options import ProbeOptions
+from fathom.probes.shared_options import EvaluationOptions
 from fathom.progress import unseen
 from fathom.run.setup import set_up
 from fathom.scoring.head import target_log_probs
@@ -57,6 +58,8 @@ KEPT = 2**29
 HEAD = "head"
 WIDTH = 16
 """Numbers of an embedding of the model that counts: pseudowords need room."""
+QUERIES = 64
+"""Queries of a link predictor that are evaluated."""
 STRATA = 3
 """Passes of each kind that are timed."""
 LONG = 0.2
@@ -233,7 +236,7 @@ class Stopwatch:
 class Forecast(NamedTuple):
     """The estimated work of a run.
 
-    :param texts: statements or prompts to score.
+    :param texts: statements or prompts to score; None for a link predictor, like *tokens*.
     :param tokens: that pass through the layers, shared prefixes once.
     :param calls: to a server; None for a local model.
     :param seconds: None for a server; likewise *memory*, in bytes.
@@ -241,7 +244,7 @@ class Forecast(NamedTuple):
     """
 
     queries: int
-    texts: int
+    texts: int | None
     tokens: int | None
     calls: int | None
     seconds: float | None
@@ -250,18 +253,12 @@ class Forecast(NamedTuple):
 
     def lines(self) -> list[str]:
         """Return the estimate in words."""
-        work = f"{self.queries:,} queries; {self.texts:,} texts to score"
-        if self.seconds is None or self.memory is None:
-            return [f"{work}; about {self.calls:,} calls to the server", *self._notes]
-        return [
-            f"{work}; {self.tokens:,} tokens to run",
-            f"about {duration(self.seconds)} and {self.memory / 1e9:.1f} GB of memory",
-            *self._notes,
-        ]
-
-    @property
-    def _notes(self) -> list[str]:
-        return [f"assumed: {note}" for note in self.assumes]
+        counts = ((self.texts, "texts to score"), (self.tokens, "tokens to run"), (self.calls, "calls to the server"))
+        work = [f"{self.queries:,} queries", *(f"{count:,} {what}" for count, what in counts if count is not None)]
+        lines = ["; ".join(work)]
+        if self.seconds is not None and self.memory is not None:
+            lines.append(f"about {duration(self.seconds)} and {self.memory / 1e9:.1f} GB of memory")
+        return [*lines, *(f"assumed: {note}" for note in self.assumes)]
 
 
 def duration(seconds: float) -> str:
@@ -366,6 +363,29 @@ def _reply_tokens(model: Model, data: QuerySet) -> int:
     names = [space.name_of(id_) for space, id_ in golds if id_ in space.position]
     ids = model.tokenizer(names, add_special_tokens=False, verbose=False)["input_ids"] if names else [[0]]
     return 1 + round(sum(map(len, ids)) / len(ids))
+
+
+def forecast_ranking(
+    entry: Entry,
+    predictor: Any,
+    data: QuerySet,
+    options: EvaluationOptions,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Forecast:
+    """Estimate the run of a trained link predictor by its preparation and a few queries."""
+    _, setup = set_up(entry, predictor, data, options)
+    probe, few = set_up(entry, predictor, data, options.model_copy(update={"limit": QUERIES}))
+    began = clock()
+    with TemporaryDirectory() as folder:
+        probe.prepare(Path(folder), unseen)
+        prepared = clock()
+        for shard in few.plan:
+            probe.evaluate(shard)
+    each = (clock() - prepared) / few.queries.num_rows
+    queries, device = setup.queries.num_rows, torch.device(predictor.device)
+    seconds = STARTING + prepared - began + queries * each
+    notes = [f"each query takes as long as the mean of {few.queries.num_rows}"]
+    return Forecast(queries, None, None, None, seconds, _peak_bytes(device), notes)
 
 
 def _is_served(options: ProbeOptions) -> bool:
