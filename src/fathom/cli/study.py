@@ -72,9 +72,10 @@ class StudyOfModels(StudyFolder):
 def _command(study: Study) -> Callable[..., None]:
     def of_runs(chosen: StudyOfRuns, given: Given) -> None:
         from fathom.store.folder import RunFolder
+        from fathom.store.references import run_path
 
         opener: Callable[[Path], RunFolder] = RunFolder if study.leaves_out else RunFolder.open
-        opened = (partial(opener, path) for path in chosen.runs)
+        opened = (partial(opener, run_path(path)) for path in chosen.runs)
         options, *folders = all_of(partial(_options, study, given), *opened)
         _show(study, study.analyse(folders, **dict(options)), chosen)
 
