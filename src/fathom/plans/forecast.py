@@ -117,12 +117,13 @@ def _table(
         if known.get("memory") is not None:
             rows[run] |= {"GB": known["memory"] / 1e9}
     distinct = [state for state in states if not state.state.startswith("same as")]
-    total = f"{sum(state.left == 0 for state in distinct)} of {len(distinct)} runs finished; "
+    total = f"{sum(state.left == 0 for state in distinct)} of {len(distinct)} runs finished"
     about = "about" if timed == len(left) and not own else "more than"
+    ahead = f"; {about} {duration(60 * minutes)} left for the others, one after the other" if timed else ""
     columns = ("run", "state", *dict.fromkeys(name for row in rows.values() for name in list(row)[2:] if row[name]))
     return Table.of(
         [{name: row.get(name) for name in columns} for row in rows.values()], title,
-        [f"{total}{about} {duration(60 * minutes)} left for the others, one after the other", *notes],
+        [f"{total}{ahead}", *notes],
         columns=columns, formats={"minutes": ",.1f", "GB": ".1f"},
     )  # fmt: skip
 
