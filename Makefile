@@ -12,7 +12,7 @@ export TOKENIZERS_PARALLELISM = false
 # Where this is set, every process compiles Fathom and its tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo docs docs-serve test test-slow test-lowest test-highest test-wheel lint install install-test benchmark mutation faults published
+.PHONY: demo docs docs-serve test test-slow test-lowest test-highest test-wheel lint install install-test benchmark mutation faults published references
 
 # torch 2.13.0 first: a range alone would choose the newest build, with gigabytes of CUDA libraries.
 $(BIN)/python:
@@ -100,6 +100,10 @@ benchmark: install-test
 # Every data set of the catalogue that is in DATA, compared with an independent parse; FETCH=1 fetches those with an address.
 published: install-test
 	FATHOM_DATA=$(DATA) $(BIN)/python benchmarks/run.py published $(if $(FETCH),--fetch)
+
+# The reference runs that ship with the package, after a change of geography or of what decides a run: half an hour.
+references: install
+	$(BIN)/python -P benchmarks/references.py
 
 # Two processes of two hours at most; SAMPLE: so many mutants of each module. ONLY=metrics/: of these modules.
 mutation: install-test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 from fathom.errors import BadInput
 from fathom.prompts.alterations import MIDDLE_MISSING, WHOLE
 from fathom.results.samples import Origin
+from fathom.store.folder import RunFolder
 from fathom.studies.options import ChainStudyOptions
 from fathom.studies.reasoning import chains
-from tests.conftest import build
+from tests.conftest import build, save_llama
 from tests.messages import mentioned, mentions
 from tests.reasoners import KINDS, write_things
 from tests.test_entailment_causal import byte_level, causal
@@ -37,8 +39,14 @@ def test_a_causal_model_and_the_command(things, tmp_path, fathom):
     tokenizer.save_pretrained(saved)
     build("GPT2LMHeadModel", vocab_size=len(tokenizer), n_embd=32, n_layer=1, n_head=2).save_pretrained(saved)
     given = ["study", "chains", "--model", saved, "--data", things, "--rules", "rdfs9", "--depth", "2", "--limit", "8"]
-    code, out, error = fathom(*given, "--forms", "plain", "--untrained", "0", "--out", tmp_path / "b")
+    whole = [*given, "--forms", "plain", "--untrained", "0", "--out", tmp_path / "b"]
+    code, out, error = fathom(*whole, "--dry-run", "--format", "json")
     assert code == 0, error
+    assert estimated(out) == {"saved/arguments": 384}
+    assert not (tmp_path / "b").exists()
+    code, out, error = fathom(*whole)
+    assert code == 0, error
+    assert len(RunFolder.open(tmp_path / "b" / "saved" / "arguments").queries()) == 384
     assert "does it reason?" in out
     assert (tmp_path / "b" / "chains-saved-rdfs9.png").exists()
     code, _, error = fathom(*given, "--pairs", "1", "--out", tmp_path / "c")
@@ -50,6 +58,30 @@ def test_a_causal_model_and_the_command(things, tmp_path, fathom):
     code, _, error = fathom(*given, "--forms", "plain,nope", "--out", tmp_path / "e")
     assert code == 2
     assert mentioned(error, "error: --forms: ", "plain, paraphrased or shuffled", "'nope'")
+
+
+def test_an_estimate_counts_every_item_that_may_have_texts(things, tmp_path, fathom):
+    """With each of ten pairs, one of nine items is in neither half of P1, and one of P2: neither has its four texts."""
+    tokenizer = byte_level([f"thing{number} is a {KINDS[number % 12]} ." for number in range(120)])
+    saved = save_llama(tmp_path / "saved", tokenizer, hidden_size=32, intermediate_size=32)
+    given = ["study", "entailment", "--model", saved, "--data", things, "--rules", "9", "--limit", "9"]
+    code, out, error = fathom(*given, "--out", tmp_path / "a", "--dry-run", "--format", "json")
+    assert code == 0, error
+    code, _, error = fathom(*given, "--out", tmp_path / "a")
+    assert code == 0, error
+    runs = sorted(file.parent for file in (tmp_path / "a").rglob("manifest.json"))
+    made = {str(run.relative_to(tmp_path / "a")): len(RunFolder.open(run).queries()) for run in runs}
+    bound = estimated(out)
+    assert (most := bound.pop("saved/words")) == 9 * 4 * 10
+    assert most - 10 * 2 * 4 <= made.pop("saved/words") <= most - 10 * 4
+    assert bound == made
+    code, out, error = fathom(*given, "--out", tmp_path / "a", "--dry-run")
+    assert mentioned(out, "5 of 5 runs finished", "an upper bound")
+
+
+def estimated(printed: str) -> dict[str, int]:
+    """The number of queries of each run in an estimate."""
+    return {row["run"]: row["queries"] for row in next(iter(json.loads(printed).values()))}
 
 
 # --- numbers by hand

@@ -46,6 +46,24 @@ def test_tools_walk_all_commands():
     assert {" ".join(path) for path, _ in commands(typer.main.get_command(app))} == set(ALL)
 
 
+WITHOUT_ESTIMATE = {
+    "fathom plant": "trains a model",
+    "fathom kgc train": "trains a model; fathom plan --dry-run estimates it",
+    "fathom kgc predict": "one query",
+    "fathom build flag": "one question for each row of a file",
+    "fathom build audit": "encodes each description once",
+    "fathom build worlds": "encodes each description once, with --audit-model",
+}
+"""Commands with a model that need no ``--dry-run``, and why."""
+
+
+def test_every_command_that_evaluates_a_model_estimates_it():
+    options = {called: {param.name for param in command.params} for called, command in ALL.items()}
+    models = {"model", "models", "checkpoints", "server", "device"}
+    evaluating = {called for called, own in options.items() if own & models} | {"fathom resume"}
+    assert {called for called in evaluating if "dry_run" not in options[called]} == set(WITHOUT_ESTIMATE)
+
+
 @pytest.mark.parametrize("called", sorted(ALL))
 def test_help_begins_with_an_example_that_parses(called):
     help_ = ALL[called].help

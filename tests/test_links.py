@@ -42,7 +42,7 @@ from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber, Stage
 from fathom.training.saving import whole_tensors
 from tests.conftest import write_graph_folder
-from tests.messages import mentions
+from tests.messages import mentioned, mentions
 
 CPU = torch.device("cpu")
 NAMES = {"fr": "France", "it": "Italy", "pa": "Paris", "ro": "Rome", "eu": "Europe", "no": ""}
@@ -408,6 +408,10 @@ def test_the_command_line(graph_folder, tmp_path):
     trained = fathom_("train", "--model", "toy", "--data", graph_folder, "--out", model, "--epochs", 2)
     assert trained.exit_code == 0, trained.output
     assert "ended: epochs" in trained.output
+    ran = fathom_("evaluate", model, "--data", graph_folder, "--out", tmp_path / "r", "--limit", 2, "--dry-run")
+    assert ran.exit_code == 0, ran.output
+    assert mentioned(ran.output, "4 queries", "GB of memory")
+    assert not (tmp_path / "r").exists()
     ran = fathom_("evaluate", model, "--data", graph_folder, "--out", tmp_path / "r", "--limit", 2)
     assert ran.exit_code == 0, ran.output
     assert "threads" not in ran.output  # nor other circumstances that are not the predictor's own

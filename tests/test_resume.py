@@ -45,6 +45,9 @@ def test_a_run_is_finished_from_anywhere(begun, fathom):
     assert mentioned(
         text, "statement probe", "4 of 12 queries", "relations missing: currency", "next: fathom resume at/runs/one"
     )
+    code, text, _ = fathom("resume", "at/runs/one", "--dry-run")
+    assert code == 0
+    assert mentioned(text, "4 of 12 queries", "12 queries; ", "GB of memory")
     code, text, _ = fathom("resume", "at/runs/one")
     assert code == 0
     assert "accuracy" in text

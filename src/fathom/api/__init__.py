@@ -97,6 +97,19 @@ def forecast(
         return Forecaster().forecast(entry, str(model), queryset, chosen)
 
 
+def forecast_links(model: str | Path, data: Source, asking: dict[str, Any] | None = None, **options: Any) -> Forecast:
+    """Estimate the time and memory of :func:`evaluate_links` on this machine by a few queries.
+
+    :raises BadInput: as :func:`evaluate_links`; or the queries would call a server.
+    """
+    chosen, predictor, asked = _opened_links(model, data, asking, options)
+    if getattr(predictor, "is_served", False):
+        raise BadInput(f"--dry-run: {model} calls a server for each query, and no call is made")
+    from fathom.run.forecast import forecast_ranking
+
+    return forecast_ranking(PROBES["link"], predictor, asked, chosen)
+
+
 def _probe_of(asked: str | ProbeOptions) -> tuple[Entry, type[ProbeOptions]]:
     """Return a probe of language models and the kind of its options. :raises BadInput: it is none."""
     entry = _entry_of(asked) if isinstance(asked, ProbeOptions) else PROBES.find(asked)
@@ -126,10 +139,24 @@ def resume_run(path: str | Path, progress: ProgressSetting = None) -> Result:
     folder = RunFolder.open(path)
     if folder.is_complete():
         return Result(folder)
+    command = _command_of(folder)
+    return probe(command["probe"], command["model"], command["data"], path, progress, **command["options"])
+
+
+def forecast_resumed(path: str | Path) -> Forecast:
+    """Estimate all of a run that :func:`resume_run` would finish. :raises BadInput: likewise."""
+    command = _command_of(RunFolder.open(path))
+    return forecast(command["probe"], command["model"], command["data"], **command["options"])
+
+
+def _command_of(folder: RunFolder) -> Mapping[str, Any]:
+    """Return the command in a run's manifest. :raises BadInput: there is none."""
     command = folder.manifest["circumstances"].get("command")
     if command is None:
-        raise BadInput(f"{path} does not say which command makes it (a study, a plan or Python did): repeat that")
-    return probe(command["probe"], command["model"], command["data"], path, progress, **command["options"])
+        raise BadInput(
+            f"{folder.path} does not say which command makes it (a study, a plan or Python did): repeat that"
+        )
+    return command  # type: ignore[no-any-return]
 
 
 def merge_runs(runs: Sequence[AnyRun], out: str | Path) -> Result:
@@ -227,16 +254,22 @@ def evaluate_links(
     :param options: see :class:`fathom.links.options.LinkOptions`.
     :raises BadInput: everything that is wrong with model, options and data, at once.
     """
+    chosen, predictor, asked = _opened_links(model, data, asking, options)
+    with shown(f"asking {Path(model).name}", progress) as report:
+        folder = run("link", predictor, asked, chosen, out or tempfile.mkdtemp(prefix="fathom-"), report)
+    return Result(folder, chosen.cluster).keep_metrics()
+
+
+def _opened_links(
+    model: str | Path, data: Source, asking: dict[str, Any] | None, options: Mapping[str, Any]
+) -> tuple[LinkOptions, Any, Any]:
+    """Return the options, the predictor and the queries of an evaluation. :raises BadInput: all that is wrong."""
     from fathom.links.folder import open_links
 
     order = options.get("columns")
     chosen, queryset = all_of(lambda: parse_options(LinkOptions, dict(options)), lambda: read_source(data, order))
     here = chosen.device if chosen.engine == HERE else "cpu"  # workers have their own
-    predictor = open_links(model, queryset, here, asking)
-    asked = link_queryset(queryset, chosen.directions)
-    with shown(f"asking {Path(model).name}", progress) as report:
-        folder = run("link", predictor, asked, chosen, out or tempfile.mkdtemp(prefix="fathom-"), report)
-    return Result(folder, chosen.cluster).keep_metrics()
+    return chosen, open_links(model, queryset, here, asking), link_queryset(queryset, chosen.directions)
 
 
 def _found(model: ModelSource, options: ProbeOptions) -> Any:

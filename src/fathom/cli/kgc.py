@@ -107,6 +107,7 @@ class EvaluateFiles(LinkFiles):
 
     model: TrainedModel
     out: RunFolder
+    dry_run: bool = opt(False, "Only print the estimated time and memory, from a few queries.", Group.RUN)
 
 
 class PredictOptions(LinkFiles):
@@ -158,11 +159,14 @@ def evaluate(files: EvaluateFiles, given: Given) -> None:
     In all, evenly over relations and answers, and by which halves of the triple were seen in training.
     """
     with starting("loading libraries"):
-        from fathom.api import evaluate_links
+        from fathom.api import evaluate_links, forecast_links
     from fathom.data.queries import POPULARITY, SEEN
     from fathom.links.folder import read_manifest
 
     asking = {name: given.pop(name) for name in list(given) if name not in LinkOptions.model_fields}
+    if files.dry_run:
+        say("\n".join(forecast_links(files.model, files.data, asking, **given).lines()))
+        return
     result = evaluate_links(files.model, files.data, files.out, None, asking, **given)
     if not result.is_complete():
         say_unfinished(files.out, result.folder.describe())

@@ -124,6 +124,14 @@ class OneRun(RunOptions):
     run: Path = opt(..., "Folder of a run.", ARGUMENT)
 
 
+class ResumeOptions(OneRun):
+    dry_run: bool = opt(
+        False,
+        "Only print how far the run is, and the estimated time and memory of all of it; no weights are read.",
+        Group.RUN,
+    )
+
+
 class ImportOptions(RunOptions):
     results: Path = opt(..., "Folder of results, or a file of samples.", ARGUMENT)
     data: str = opt("BEAR", "The data set that was evaluated.", Group.DATA)
@@ -166,10 +174,13 @@ def show(options: OneRun) -> None:
         say(f"next: fathom {'metrics' if folder.is_complete() else 'resume'} {options.run}")
 
 
-def resume(options: OneRun) -> None:
+def resume(options: ResumeOptions) -> None:
     with starting("loading libraries"):
-        from fathom.api import resume_run
+        from fathom.api import forecast_resumed, open_run, resume_run
 
+    if options.dry_run:
+        say("\n".join([open_run(options.run).folder.describe(), *forecast_resumed(options.run).lines()]))
+        return
     result = resume_run(options.run)
     if not result.is_complete():
         say_unfinished(options.run, result.folder.describe())

@@ -15,7 +15,7 @@ from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, say
 from fathom.data.selection.options import Words
 from fathom.errors import all_of, refuse
 from fathom.options import ARGUMENT, REPEATED, Given, Group, also, opt, parse_options
-from fathom.progress import line, starting
+from fathom.progress import line, shown, starting
 from fathom.studies import STUDIES, Study
 
 WHOLE = ("part",)
@@ -52,6 +52,7 @@ class StudyFolder(PrintOptions):
     data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", Group.DATA)
     out: Path = opt(..., "Folder for the runs and the tables. The same command resumes the study.")
     overwrite: Overwrite = False
+    dry_run: bool = opt(False, "Only print the estimated time and memory of each run; no weights are read.", Group.RUN)
 
 
 class StudyOfModel(StudyFolder):
@@ -71,9 +72,10 @@ class StudyOfModels(StudyFolder):
 def _command(study: Study) -> Callable[..., None]:
     def of_runs(chosen: StudyOfRuns, given: Given) -> None:
         from fathom.store.folder import RunFolder
+        from fathom.store.references import run_path
 
         opener: Callable[[Path], RunFolder] = RunFolder if study.leaves_out else RunFolder.open
-        opened = (partial(opener, path) for path in chosen.runs)
+        opened = (partial(opener, run_path(path)) for path in chosen.runs)
         options, *folders = all_of(partial(_options, study, given), *opened)
         _show(study, study.analyse(folders, **dict(options)), chosen)
 
@@ -88,12 +90,16 @@ def _command(study: Study) -> Callable[..., None]:
 
 
 def _make_and_show(study: Study, models: Sequence[str], chosen: StudyFolder, given: Given) -> None:
-    from fathom.plans.planned_study import run_study
-    from fathom.probes.models import open_model
-
     options = _options(study, given)
     with starting(f"{study.name} study: loading libraries"):
+        from fathom.plans.planned_study import forecast_study, run_study
+        from fathom.probes.models import open_model
+
         import_module(study.module)
+    if chosen.dry_run:
+        with shown("estimating runs") as progress:
+            chosen.show([forecast_study(study, models, chosen.data, options, chosen.out, progress)])
+        return
     if study.analysis is None:
         loaders = [(name, partial(open_model, name, options=options)) for name in models]
         findings = study.analyse(loaders, chosen.data, options, chosen.out, line)

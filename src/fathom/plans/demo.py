@@ -12,17 +12,21 @@ from fathom.data.queries import QuerySet
 from fathom.errors import optional
 from fathom.models.base import Attention
 from fathom.models.gguf import LIBRARIES
+from fathom.plans.forecast import forecast_steps
+from fathom.plans.steps import Opened, ProbeStep
 from fathom.probes.models import open_model
 from fathom.probes.options import GenerationOptions, StatementOptions
-from fathom.progress import shown
+from fathom.progress import Progress, shown
 from fathom.results.names import folder_names
-from fathom.run import run
+from fathom.results.tables import Table
+from fathom.run.forecast import Forecaster
 from fathom.store.folder import RunFolder
 
 MODEL = "SmolLM2-135M-Instruct"
 RANKED, WRITTEN = 120, 40
 """Numbers of facts; those that the model writes are among those that it ranks."""
 NEW_TOKENS = 30
+RANKING = StatementOptions(templates=(0,))
 
 
 def fetched_model(say: Callable[[str], None]) -> str:
@@ -48,18 +52,29 @@ def run_demo(name: str, draw: Callable[[int], QuerySet], out: Path) -> list[RunF
 
     :param draw: returns so many facts, and fewer facts from among them.
     """
-    folder = out / folder_names([name])[0]
-    ranking = StatementOptions(templates=(0,))
-    model: Any = open_model(name, ranking)
+    model: Any = open_model(name, RANKING)
+    runs = []
+    for step in _steps(name, model, draw, out):
+        does, facts = ("ranks", RANKED) if step.options is RANKING else ("writes", WRITTEN)
+        with shown(f"{step.folder.parent.name} {does} the answers of {facts} facts") as progress:
+            step.model = model
+            step.make(Opened(), progress)
+            runs.append(RunFolder(step.folder))
+    return runs
 
-    def evaluated(probe: str, options: StatementOptions | GenerationOptions, facts: int, does: str) -> RunFolder:
-        with shown(f"{folder.name} {does} {facts} facts") as progress:
-            return run(probe, model, draw(facts), options, folder / probe, progress)
 
-    runs = [evaluated("statement", ranking, RANKED, "ranks the answers of")]
+def forecast_demo(name: str, draw: Callable[[int], QuerySet], out: Path, progress: Progress) -> Table:
+    """Estimate the runs of :func:`run_demo` that are left."""
+    forecaster = Forecaster()
+    return forecast_steps(_steps(name, forecaster.shape(name, RANKING), draw, out), "demo", forecaster, progress)
+
+
+def _steps(name: str, model: Any, draw: Callable[[int], QuerySet], out: Path) -> list[ProbeStep]:
+    folder = folder_names([name])[0]
+    steps = [ProbeStep(out, f"{folder}/statement", "statement", name, draw(RANKED), RANKING)]
     if model.attention is not Attention.BIDIRECTIONAL:
         chat = bool(getattr(model.tokenizer, "chat_template", None))
         shots = {"shots": 0} if chat else {}
         writing = GenerationOptions(chat=chat, score=("contains",), max_new_tokens=NEW_TOKENS, **shots)
-        runs.append(evaluated("generation", writing, WRITTEN, "writes the answers of"))
-    return runs
+        steps.append(ProbeStep(out, f"{folder}/generation", "generation", name, draw(WRITTEN), writing))
+    return steps

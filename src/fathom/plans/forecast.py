@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fathom.data.graph.queries import graph_of
+from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.plans.file import Plan
 from fathom.plans.links import LinkStep
@@ -18,7 +20,7 @@ from fathom.store.folder import RunFolder
 
 if TYPE_CHECKING:
     from fathom.links.forecast import LinkForecast
-    from fathom.run.forecast import Forecast
+    from fathom.run.forecast import Forecast, Forecaster
 
 FINISHED, CHANGED = "finished", "changed: needs --redo"
 
@@ -76,16 +78,29 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
 
     :raises BadInput: as :func:`run_states`.
     """
+    opened = Opened()
+    return _table(run_states(plan, out, opened), "plan", _Estimates(opened), progress)
+
+
+def forecast_steps(
+    steps: Sequence[ProbeStep], title: str, forecaster: Forecaster, progress: Progress, notes: Sequence[str] = ()
+) -> Table:
+    """Estimate each run that is left."""
+    states = [RunState(str(step), *_state(step), step) for step in steps]
+    return _table(states, title, _Estimates(Opened(), forecaster), progress, notes)
+
+
+def _table(
+    states: Sequence[RunState], title: str, estimate: _Estimates, progress: Progress, about: Sequence[str] = ()
+) -> Table:
     from fathom.run.forecast import duration
 
-    opened = Opened()
-    states = run_states(plan, out, opened)
     left = [(state, state.step) for state in states if state.left and state.step is not None]
     left.sort(key=lambda pair: str(pair[1].model))  # the shape of each model is opened once
     rows: dict[str, dict[str, Any]] = {state.run: {"run": state.run, "state": state.state} for state in states}
     own = ", ".join(state.run for state in states if state.step is None)
-    notes = dict.fromkeys([f"not estimated: {own}"] if own else [])
-    minutes, timed, estimate = 0.0, 0, _Estimates(opened)
+    notes = dict.fromkeys([*about, f"not estimated: {own}"] if own else about)
+    minutes, timed = 0.0, 0
     for number, ((run, _, share, _), step) in enumerate(left):
         progress(number, len(left))
         try:
@@ -102,12 +117,13 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
         if known.get("memory") is not None:
             rows[run] |= {"GB": known["memory"] / 1e9}
     distinct = [state for state in states if not state.state.startswith("same as")]
-    total = f"{sum(state.left == 0 for state in distinct)} of {len(distinct)} runs finished; "
+    total = f"{sum(state.left == 0 for state in distinct)} of {len(distinct)} runs finished"
     about = "about" if timed == len(left) and not own else "more than"
+    ahead = f"; {about} {duration(60 * minutes)} left for the others, one after the other" if timed else ""
     columns = ("run", "state", *dict.fromkeys(name for row in rows.values() for name in list(row)[2:] if row[name]))
     return Table.of(
-        [{name: row.get(name) for name in columns} for row in rows.values()], "plan",
-        [f"{total}{about} {duration(60 * minutes)} left for the others, one after the other", *notes],
+        [{name: row.get(name) for name in columns} for row in rows.values()], title,
+        [f"{total}{ahead}", *notes],
         columns=columns, formats={"minutes": ",.1f", "GB": ".1f"},
     )  # fmt: skip
 
@@ -115,10 +131,10 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
 class _Estimates:
     """Estimates of steps; those of equal work are made once."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Opened, forecaster: Forecaster | None = None) -> None:
         from fathom.run.forecast import Forecaster
 
-        self._opened, self._forecaster = opened, Forecaster()
+        self._opened, self._forecaster = opened, forecaster or Forecaster()
         self._known: dict[str, Forecast] = {}
         self._trainings: dict[str, LinkForecast] = {}
 
@@ -127,10 +143,12 @@ class _Estimates:
         if isinstance(step, LinkStep):
             return self._of_training(step)
         assert isinstance(step, ProbeStep)
-        key = repr((step.probe, step.model, step.data, step.options.model_copy(update={"seed": 0})))
+        content = step.data.content_hash if isinstance(step.data, QuerySet) else step.data
+        key = repr((step.probe, step.model, content, step.options.model_copy(update={"seed": 0})))
         if key not in self._known:
-            entry, data = PROBES.find(step.probe), self._opened.data(step.data, step.options.columns)
-            self._known[key] = self._forecaster.forecast(entry, str(step.model), data, step.options)
+            entry = PROBES.find(step.probe) if isinstance(step.probe, str) else step.probe
+            source = self._opened.data(step.data, step.options.columns)
+            self._known[key] = self._forecaster.forecast(entry, str(step.model), source, step.options)
         return self._known[key]
 
     def _of_training(self, step: LinkStep) -> LinkForecast:

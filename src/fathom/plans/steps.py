@@ -14,6 +14,7 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection.options import Order
 from fathom.errors import BadInput, FathomError
 from fathom.formats import read
+from fathom.probes import Entry
 from fathom.probes.models import loading_key, open_model
 from fathom.probes.options import ProbeOptions
 from fathom.progress import Progress
@@ -31,9 +32,9 @@ class Opened:
     def __init__(self) -> None:
         self._data: dict[tuple[str, Order | None], QuerySet] = {}
         self._model: tuple[Any, Any] = (None, None)
-        self._warm: set[tuple[str, Any]] = set()
+        self._warm: set[tuple[object, Any]] = set()
 
-    def is_first(self, probe: str, model: Any) -> bool:
+    def is_first(self, probe: object, model: Any) -> bool:
         """Return whether a probe of a model is asked for the first time."""
         known = (probe, model) in self._warm
         self._warm.add((probe, model))
@@ -70,7 +71,7 @@ class Step:
     """
 
     exclusive: bool = False
-    probe: str = ""
+    probe: str | Entry = ""
     model: Any = ""
     data: str | Path | QuerySet
     options: Any
@@ -188,7 +189,7 @@ class ProbeStep(Step):
         self,
         out: Path,
         name: str,
-        probe: str,
+        probe: str | Entry,
         model: Any,
         data: str | Path | QuerySet,
         options: ProbeOptions,

@@ -15,7 +15,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding
 
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import NarrowedData
@@ -38,6 +39,7 @@ from fathom.models.server import ChatServer
 from fathom.probes import Entry
 from fathom.probes.models import loading_key, open_shape
 from fathom.probes.options import ProbeOptions
+from fathom.probes.shared_options import EvaluationOptions
 from fathom.progress import unseen
 from fathom.run.setup import set_up
 from fathom.scoring.head import target_log_probs
@@ -54,6 +56,10 @@ STARTING = 0.5
 KEPT = 2**29
 """Bytes of freed memory that a CPU's run keeps (:func:`fathom.models.kernels.keep_freed_memory`), as measured."""
 HEAD = "head"
+WIDTH = 16
+"""Numbers of an embedding of the model that counts: pseudowords need room."""
+QUERIES = 64
+"""Queries of a link predictor that are evaluated."""
 STRATA = 3
 """Passes of each kind that are timed."""
 LONG = 0.2
@@ -74,16 +80,21 @@ class Pass(NamedTuple):
 
 
 class CountedModel(LocalModel):
-    """A causal or masked model whose states are ones."""
+    """A causal or masked model whose states are its embeddings, which are random."""
 
     passes: Counter[Pass]
     reply_tokens: int
+
+    @cached_property
+    def _embeddings(self) -> Tensor:
+        drawn = torch.Generator().manual_seed(0)
+        return torch.randn((self.vocabulary_size, WIDTH), generator=drawn).to(self.device)
 
     def note(self, kind: str, rows: int, length: int, past: int = 0) -> None:
         self.passes[Pass(kind, rows, length, past)] += 1
 
     def embed(self, ids: Tensor) -> Tensor:
-        return torch.ones((*ids.shape, 1), device=ids.device)
+        return embedding(ids, self._embeddings)
 
     def hidden(self, vectors: Tensor, positions: Tensor | None = None, visible: Tensor | None = None) -> Tensor:
         self.note("plain" if visible is None else "masked", *vectors.shape[:2])
@@ -114,7 +125,7 @@ class CountedModel(LocalModel):
             self.note(HEAD, len(states), 1)
             return states
 
-        return LinearHead(transform, torch.zeros((1, 1), device=self.device), None)
+        return LinearHead(transform, torch.zeros((1, WIDTH), device=self.device), None)
 
     def generate(
         self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), bos: int | None = None
@@ -225,7 +236,7 @@ class Stopwatch:
 class Forecast(NamedTuple):
     """The estimated work of a run.
 
-    :param texts: statements or prompts to score.
+    :param texts: statements or prompts to score; None for a link predictor, like *tokens*.
     :param tokens: that pass through the layers, shared prefixes once.
     :param calls: to a server; None for a local model.
     :param seconds: None for a server; likewise *memory*, in bytes.
@@ -233,7 +244,7 @@ class Forecast(NamedTuple):
     """
 
     queries: int
-    texts: int
+    texts: int | None
     tokens: int | None
     calls: int | None
     seconds: float | None
@@ -242,18 +253,12 @@ class Forecast(NamedTuple):
 
     def lines(self) -> list[str]:
         """Return the estimate in words."""
-        work = f"{self.queries:,} queries; {self.texts:,} texts to score"
-        if self.seconds is None or self.memory is None:
-            return [f"{work}; about {self.calls:,} calls to the server", *self._notes]
-        return [
-            f"{work}; {self.tokens:,} tokens to run",
-            f"about {duration(self.seconds)} and {self.memory / 1e9:.1f} GB of memory",
-            *self._notes,
-        ]
-
-    @property
-    def _notes(self) -> list[str]:
-        return [f"assumed: {note}" for note in self.assumes]
+        counts = ((self.texts, "texts to score"), (self.tokens, "tokens to run"), (self.calls, "calls to the server"))
+        work = [f"{self.queries:,} queries", *(f"{count:,} {what}" for count, what in counts if count is not None)]
+        lines = ["; ".join(work)]
+        if self.seconds is not None and self.memory is not None:
+            lines.append(f"about {duration(self.seconds)} and {self.memory / 1e9:.1f} GB of memory")
+        return [*lines, *(f"assumed: {note}" for note in self.assumes)]
 
 
 def duration(seconds: float) -> str:
@@ -279,7 +284,7 @@ class Forecaster:
 
         :raises BadInput: as the run would, before it begins; or its work cannot be known.
         """
-        if isinstance(options, ServerOptions) and options.server is not None:
+        if _is_served(options):
             return _forecast_calls(entry, model, data, options)
         watch = self._watch(model, options)
         source = data.source if isinstance(data, NarrowedData) else data
@@ -295,6 +300,10 @@ class Forecaster:
         notes = [f"one process on {watch.model.device} with {torch.get_num_threads()} threads", *work.notes]
         notes += [f"without --{name}" for name in ("quantize", "device_map") if getattr(options, name, None)]
         return Forecast(work.queries, work.texts, round(tokens), None, seconds + size / READING, memory, notes)
+
+    def shape(self, model: str, options: ProbeOptions) -> Any:
+        """Return a model that has no weights, or a server that cannot be called."""
+        return _unconnected(model, options) if _is_served(options) else self._watch(model, options).model
 
     def _watch(self, model: str, options: ProbeOptions) -> Stopwatch:
         key = json.dumps([model, options.device, loading_key(options)], default=str)
@@ -356,14 +365,45 @@ def _reply_tokens(model: Model, data: QuerySet) -> int:
     return 1 + round(sum(map(len, ids)) / len(ids))
 
 
-def _forecast_calls(entry: Entry, model: str, data: Any, options: Any) -> Forecast:
-    """Count the calls of a run, one for each text, without a connection."""
+def forecast_ranking(
+    entry: Entry,
+    predictor: Any,
+    data: QuerySet,
+    options: EvaluationOptions,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Forecast:
+    """Estimate the run of a trained link predictor by its preparation and a few queries."""
+    _, setup = set_up(entry, predictor, data, options)
+    probe, few = set_up(entry, predictor, data, options.model_copy(update={"limit": QUERIES}))
+    began = clock()
+    with TemporaryDirectory() as folder:
+        probe.prepare(Path(folder), unseen)
+        prepared = clock()
+        for shard in few.plan:
+            probe.evaluate(shard)
+    each = (clock() - prepared) / few.queries.num_rows
+    queries, device = setup.queries.num_rows, torch.device(predictor.device)
+    seconds = STARTING + prepared - began + queries * each
+    notes = [f"each query takes as long as the mean of {few.queries.num_rows}"]
+    return Forecast(queries, None, None, None, seconds, _peak_bytes(device), notes)
+
+
+def _is_served(options: ProbeOptions) -> bool:
+    return isinstance(options, ServerOptions) and options.server is not None
+
+
+def _unconnected(model: str, options: ProbeOptions) -> Any:
     tokenizer = getattr(options, "tokenizer", None)
     server: Any = object.__new__(LikelihoodServer if tokenizer else ChatServer)
     server.model, server.identity = model, Identity(model, None, "server", "none")
     if tokenizer:
         server.tokenizer = load_causal_tokenizer(tokenizer)
         server.vocabulary_size, server.max_tokens = len(server.tokenizer), None
-    probe, setup = set_up(entry, server, data, options)
+    return server
+
+
+def _forecast_calls(entry: Entry, model: str, data: Any, options: Any) -> Forecast:
+    """Count the calls of a run, one for each text, without a connection."""
+    probe, setup = set_up(entry, _unconnected(model, options), data, options)
     texts = sum(map(probe.count_texts, setup.plan))
     return Forecast(setup.queries.num_rows, texts, None, texts, None, None, ["equal texts are sent once"])

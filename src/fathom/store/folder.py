@@ -24,6 +24,7 @@ from fathom.store.files import clear_temporaries, write_json, write_table
 from fathom.store.locks import AT_WORK, CLAIMS
 from fathom.store.manifest import CHAT_FRAME, CHAT_TOKENS, FORMAT, PARTS, RUN, RunManifest, read_manifest, read_parts
 from fathom.store.predictions import LATER, SCHEMA, as_table
+from fathom.store.references import run_path
 
 QUERIES = pa.schema(
     [
@@ -146,8 +147,12 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """Open a run to read. :raises BadInput: not a run, or written by a newer Fathom."""
-        folder = cls(path)
+        """Open a run to read.
+
+        :param path: its folder, or ``reference:NAME`` (:mod:`fathom.store.references`).
+        :raises BadInput: not a run, or written by a newer Fathom.
+        """
+        folder = cls(run_path(path))
         try:
             folder.manifest  # noqa: B018 # validates it
         except Missing as error:

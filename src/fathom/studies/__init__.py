@@ -4,7 +4,7 @@ A study's module is loaded on first use. It defines
 
 - ``analyse(runs, options)``: returns the findings on finished runs;
 - ``plan(options, model, data)``, optional: the runs that the study needs, which its command makes first. Entailment and
-  chains make theirs themselves: ``analyse(models, data, options, out, announce)``;
+  chains make theirs themselves, ``analyse(models, data, options, out, announce)``, and plan them for estimates alone;
 - ``conclude(findings)``, optional: sentences on the study's claims, printed first;
 - ``tables(findings)``: printed and saved as JSON, CSV and Markdown, each number with its interval and recipe;
 - ``plots(findings)``, optional, and ``files(findings)``, optional: further tables, saved as CSV only.
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fathom.data.queries import QuerySet
+    from fathom.probes import Entry
     from fathom.probes.options import ProbeOptions
 
 Announce = Callable[[str], Callable[[int, int], None]]
 """Takes the name of a run; returns a function to call with the pieces done and their total."""
 
+MODEL = "{model}"
 WORDING = "Does the way of asking matter?"
 PROBES = "Do probes agree, and can they be trusted?"
 MODELS = "How do models compare?"
@@ -44,13 +46,16 @@ REASONING = "Does a model know an ontology, and reason with it?"
 class PlannedRun(NamedTuple):
     """A run that a study needs.
 
-    :param name: path of its folder, below the study's.
+    :param name: path of its folder below the study's, with :data:`MODEL` for the model's name.
+    :param probe: its name, or the entry of one that only studies use.
+    :param data: None for those of the study.
     """
 
     name: str
-    probe: str
+    probe: str | Entry
     options: ProbeOptions
     exclusive: bool = False
+    data: QuerySet | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,7 @@ class Study:
     :param analysis: options of ``analyse``, by default those of the command; None if ``analyse`` makes the runs.
     :param example: a command line, without "fathom study".
     :param without: fields of the options that the study sets itself.
+    :param bounds: notes on an estimate of its runs, if these depend on their results.
     :param leaves_out: whether ``analyse`` leaves out runs that cannot be used, such as unfinished ones, and lists them.
     """
 
@@ -77,10 +83,12 @@ class Study:
     without: tuple[str, ...] = ()
     analysis: type[BaseModel] | None = RunsOptions
     leaves_out: bool = False
+    bounds: tuple[str, ...] = ()
 
-    def plan(self, options: Any, model: Callable[[], Any], data: QuerySet) -> list[PlannedRun]:
+    def plan(self, options: Any, model: Callable[[], Any], data: Any) -> list[PlannedRun]:
         """Return the runs that the study needs of a model, which is loaded if they depend on it.
 
+        :param data: a query set; for a study that makes its runs itself, their name or folder.
         :raises BadInput: by the options or the data.
         """
         return list(self._function("plan")(options, model, data))
@@ -141,9 +149,10 @@ def _of_model(
     arguments: str = "--model gpt2 --data geography",
     takes: Literal["model", "models"] = "model",
     analysis: type[BaseModel] | None = options.PlannedOptions,
+    bounds: tuple[str, ...] = (),
 ) -> Study:
     example = f"{name} {arguments} --out studies/{name}"
-    return Study(name, question, does, takes, _module(name), example, kind, without, analysis)
+    return Study(name, question, does, takes, _module(name), example, kind, without, analysis, bounds=bounds)
 
 
 STUDIES: Registry[Study] = Registry(
@@ -260,6 +269,7 @@ STUDIES: Registry[Study] = Registry(
             "--model bert-base-cased --data path/to/OntoProbe",
             "models",
             None,
+            ("an upper bound: the memory runs decide which items have texts in each wording; all are counted",),
         ),
         _of_model(
             "chains",

@@ -23,7 +23,7 @@ from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
-from fathom.studies import PlannedRun
+from fathom.studies import MODEL, PlannedRun
 from fathom.studies.changes import AccuracyChange, decide_changes
 from fathom.studies.options import PlannedOptions, SeveralProbesOptions, SizesOptions
 
@@ -44,7 +44,7 @@ class Sizes(NamedTuple):
 
 def plan(options: SizesOptions, model: Callable[[], Model], data: QuerySet) -> list[PlannedRun]:
     """Return a run of each probe. :raises BadInput: see :func:`probes_of`."""
-    return [PlannedRun(name, name, chosen) for name, chosen in probes_of(options, max_rank=MAX_RANK)]
+    return [PlannedRun(f"{name}-{MODEL}", name, chosen) for name, chosen in probes_of(options, max_rank=MAX_RANK)]
 
 
 def analyse(runs: Sequence[RunFolder], options: PlannedOptions = PlannedOptions()) -> Sizes:

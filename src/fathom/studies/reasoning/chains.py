@@ -27,7 +27,7 @@ from fathom.results.samples import Origin, sample_of_origins
 from fathom.results.saving import Plot
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
-from fathom.studies import Announce
+from fathom.studies import Announce, PlannedRun
 from fathom.studies.options import ChainStudyOptions
 from fathom.studies.reasoning.conclusions import (
     Conclusion,
@@ -39,7 +39,7 @@ from fathom.studies.reasoning.conclusions import (
     summarise,
 )
 from fathom.studies.reasoning.plan import LEAST, EntailmentPlan, Loader, check_kind, draw_items, planned
-from fathom.studies.reasoning.runs import run_arguments
+from fathom.studies.reasoning.runs import plan_arguments, run_arguments
 from fathom.studies.reasoning.shortcuts import asked_texts, solved_items
 
 _OF_DISJOINT = (
@@ -69,6 +69,14 @@ class Chains:
     conclusions: list[Conclusion]
     runs: list[RunFolder]
     notes: list[str]
+
+
+def plan(options: ChainStudyOptions, model: Loader, data: str | Path) -> list[PlannedRun]:
+    """Return the runs that :func:`analyse` makes of a model. :raises BadInput: likewise."""
+    plan, queries = _planned(data, options)
+    opened = model()
+    check_kind(opened.identity.name, opened, plan)
+    return plan_arguments(opened, plan, queries, options.untrained)
 
 
 def analyse(

@@ -24,7 +24,7 @@ from fathom.results.saving import Plot
 from fathom.results.tables import Table
 from fathom.results.tasks import FORMATS, LEGEND, MEASURED, NO_RANKS, measured, metrics, over
 from fathom.store.folder import RunFolder
-from fathom.studies import Announce
+from fathom.studies import Announce, PlannedRun
 from fathom.studies.options import EntailmentStudyOptions
 from fathom.studies.reasoning.conclusions import (
     Conclusion,
@@ -35,8 +35,17 @@ from fathom.studies.reasoning.conclusions import (
     summarise,
     values_of_run,
 )
-from fathom.studies.reasoning.plan import PAIR, EntailmentPlan, Loader, draw_items, given_runs, memories, planned
-from fathom.studies.reasoning.runs import ModelRuns, run_arguments
+from fathom.studies.reasoning.plan import (
+    PAIR,
+    EntailmentPlan,
+    Loader,
+    check_kind,
+    draw_items,
+    given_runs,
+    memories,
+    planned,
+)
+from fathom.studies.reasoning.runs import ModelRuns, PlannedTexts, plan_arguments, run_arguments
 from fathom.studies.reasoning.shortcuts import asked_texts, solved_items
 
 LEVELS = (EXPLICIT, IMPLICIT, ABSENT)
@@ -131,6 +140,18 @@ class Entailment:
     counterfactuals: list[dict[str, Any]]
     runs: list[RunFolder]
     notes: list[str]
+
+
+def plan(options: EntailmentStudyOptions, model: Loader, data: str | Path) -> list[PlannedRun]:
+    """Return the runs that :func:`analyse` makes of a model, with at least their texts. :raises BadInput: likewise."""
+    plan = planned(data, options)
+    given = given_runs(plan, options.memory)
+    plan, items = draw_items(plan, given)
+    opened = model()
+    check_kind(opened.identity.name, opened, plan)
+    argued = _arguments(plan, items)
+    concluded = [] if argued is None else plan_arguments(opened, plan, argued, options.untrained)
+    return [*PlannedTexts(opened, plan, items).at_most({run.learnt for run in given}), *concluded]
 
 
 def analyse(

@@ -16,8 +16,8 @@ their order are its own, so that no preference for a letter or an option looks l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,10 +31,9 @@ from fathom.data.selection.options import Selection
 from fathom.data.templates import SUBJECT
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
-from fathom.models.server import ChatServer
 from fathom.options import CIRCUMSTANCE, EVERYTHING, FOLDS
 from fathom.probes import ENTAILMENT
-from fathom.probes.options import ChoiceOptions, EntailmentOptions, OntologyOptions, StatementOptions
+from fathom.probes.options import EntailmentOptions, OntologyOptions, StatementOptions
 from fathom.prompts.choices import OPTIONS, Choices, choices
 from fathom.prompts.entailment import (
     ABSENT,
@@ -52,7 +51,7 @@ from fathom.results.recipes import recipe
 from fathom.results.rows import Floats, Rows, grouped
 from fathom.run import run
 from fathom.store.folder import RunFolder
-from fathom.studies import Announce
+from fathom.studies import MODEL, Announce, PlannedRun
 from fathom.studies.reasoning.conclusions import is_remembered
 from fathom.studies.reasoning.plan import (
     LEAST,
@@ -110,45 +109,59 @@ def _split(values: Mapping[str, float], best: Sequence[str], worst: Sequence[str
     return Split(dict.fromkeys(best, IMPLICIT) | dict.fromkeys(worst, ABSENT), better, worse, middle)
 
 
-def untrained_twins(model: Model, count: int) -> Iterator[Model]:
-    """Yield models of the same shape and tokenizer with random weights; none for a model server."""
-    from fathom.models.loading import untrained
+def has_twins(model: Model) -> bool:
+    """Return whether a model has untrained twins; one on a server has none."""
     from fathom.models.local import LocalModel
 
-    if not isinstance(model, LocalModel):
-        return iter(())
-    return (untrained(model, seed) for seed in range(count))
+    return isinstance(model, LocalModel)
+
+
+def untrained_twins(model: Any, count: int) -> Iterator[Model]:
+    """Yield models of the same shape and tokenizer with random weights; none for a model server."""
+    from fathom.models.loading import untrained
+
+    return (untrained(model, seed) for seed in range(count if has_twins(model) else 0))
 
 
 class ChatQuestions:
-    """Multiple-choice questions for one chat model."""
+    """Multiple-choice questions for chat models."""
 
-    def __init__(self, model: Model | ChatServer, plan: EntailmentPlan) -> None:
-        self.model, self.plan = model, plan
+    def __init__(self, plan: EntailmentPlan) -> None:
+        self.plan = plan
         words = excerpt_of(plan.data.whole or plan.data, plan.patterns)
         self.nonce = NonceWords(words, plan.rules, plan.options.pairs, plan.options.seed)
 
-    def run(self, queries: QuerySet, out: Path, progress: Callable[[int, int], None]) -> RunFolder:
-        """Evaluate the model on queries without pseudowords."""
+    def planned(self, name: str, queries: QuerySet) -> PlannedRun:
+        """Return a run on queries without pseudowords."""
         chat = self.plan.chat
         own: Choices = choices(queries, chat.options or OPTIONS, chat.seed, self.plan.hierarchy.right_too, True)
-        options: ChoiceOptions = chat.model_copy(update={"options": None})
-        return run("choice", self.model, own, options, out, progress)
+        return PlannedRun(name, "choice", chat.model_copy(update={"options": None}), data=own)
 
 
-def run_texts(
-    model: Model,
-    chat: ChatQuestions | None,
-    queries: QuerySet,
-    options: EntailmentOptions,
-    out: Path,
-    progress: Callable[[int, int], None],
-) -> RunFolder:
-    """Evaluate a model on texts with pseudowords. :raises BadInput: the run is unfinished."""
+def plan_texts(name: str, chat: ChatQuestions | None, queries: QuerySet, options: EntailmentOptions) -> PlannedRun:
+    """Return a run on texts with pseudowords."""
     if chat is None:
-        folder = run(ENTAILMENT, model, queries, options, out, progress)
-    else:
-        folder = chat.run(chat.nonce.put_in(queries), out, progress)
+        return PlannedRun(name, ENTAILMENT, options, data=queries)
+    return chat.planned(name, chat.nonce.put_in(queries))
+
+
+def plan_arguments(model: Model, plan: EntailmentPlan, queries: QuerySet, untrained: int) -> list[PlannedRun]:
+    """Return the runs of a model and its untrained twins on arguments. :param untrained: number of twins."""
+    chat = ChatQuestions(plan) if is_chat(model) else None
+    options = plan.options.model_copy(
+        update={"relations": (), "subset": EVERYTHING, "limit": None, "templates": ()} | _without_folds(False)
+    )
+    twins = range(untrained if has_twins(model) else 0)
+    own = [MODEL, *(f"{MODEL}-untrained-{number}" for number in twins)]
+    return [plan_texts(f"{name}/arguments", chat, queries, options) for name in own]
+
+
+def make(planned: PlannedRun, name: str, model: Model, out: Path, announce: Announce) -> RunFolder:
+    """Make a run of a model. :param out: the folder of all models. :raises BadInput: the run is unfinished."""
+    assert planned.data is not None
+    path = planned.name.replace(MODEL, name)
+    progress = announce(path.replace("/", " "))
+    folder = run(planned.probe, model, planned.data, planned.options, out / path, progress)
     folder.refuse_unfinished()
     return folder
 
@@ -161,16 +174,9 @@ def run_arguments(
     :param untrained: number of twins. :param out: the folder of all models.
     :raises BadInput: a run is unfinished.
     """
-    chat = ChatQuestions(model, plan) if is_chat(model) else None
-    options = plan.options.model_copy(
-        update={"relations": (), "subset": EVERYTHING, "limit": None, "templates": ()} | _without_folds(False)
-    )
-    runs = []
-    for number, one in enumerate(chain([model], untrained_twins(model, untrained)), -1):
-        own = name if number < 0 else f"{name}-untrained-{number}"
-        folder = run_texts(one, chat, queries, options, out / own / "arguments", announce(f"{own} arguments"))
-        runs.append((folder, Rows(folder, with_scores=False, cluster=plan.cluster)))
-    return runs
+    planned, models = plan_arguments(model, plan, queries, untrained), chain([model], untrained_twins(model, untrained))
+    folders = [make(run, name, one, out, announce) for run, one in zip(planned, models, strict=True)]
+    return [(folder, Rows(folder, with_scores=False, cluster=plan.cluster)) for folder in folders]
 
 
 class _Memorising(OntologyOptions):
@@ -183,7 +189,95 @@ class _MemorisingOptions(StatementOptions):
     ids: frozenset[str] = Field(json_schema_extra=CIRCUMSTANCE)
 
 
-class ModelRuns:
+class PlannedTexts:
+    """The runs of one model: what each evaluates, and how.
+
+    :ivar tested: queries for P1.
+    :ivar chat: makes questions for a chat model, None for another.
+    """
+
+    def __init__(self, model: Model, plan: EntailmentPlan, tested: QuerySet) -> None:
+        self.model, self.plan, self.tested = model, plan, tested
+        self.chat = ChatQuestions(plan) if is_chat(model) else None
+
+    def at_most(self, remembered: Collection[bool]) -> Iterator[PlannedRun]:
+        """Yield all runs, as if no premise was in neither half, which the memorising runs decide.
+
+        :param remembered: kinds of templates (learnt or not) whose memorising run is given.
+        """
+        ids, pairs = [query.id for query in self.tested.queries], range(self.plan.options.pairs)
+        second = dict.fromkeys(product(self.plan.rules, pairs, ids), IMPLICIT)
+        for learnt, wordings in by_templates(self.plan.wordings).items():
+            if learnt not in remembered:
+                yield self.memorising(learnt, wordings)
+            yield self.premises(learnt, None)
+            for wording in wordings:
+                yield self.conclusions(wording, Halves(dict.fromkeys(ids, IMPLICIT), second), None)
+
+    def memorising(self, learnt: bool, wordings: Sequence[RuleWording]) -> PlannedRun:
+        """Return the run on P1: of the ontology probe; for causal models the statement probe, with the same
+        candidates; or the choice probe.
+
+        A task that only lends its learnt template has one item: templates are learnt from training items, but only for
+        tasks with a query.
+        """
+        tasks = tasks_of(self.plan.rules, wordings)
+        tested = {query.relation for query in self.tested.queries}
+        ids = frozenset(query.id for query in self.tested.queries)
+        ids |= {self._lender(task) for task in tasks if task not in tested}
+        data, name = self.plan.data, self._name(f"memory-{RuleWording(templates=learnt).name}")
+        if self.chat is not None:
+            return self.chat.planned(name, select(data, Selection(ids=ids)).data)
+        own: dict[str, Any] = {"relations": tuple(tasks), "ids": ids}
+        if self.model.attention is not Attention.CAUSAL:
+            own |= {"soft": learnt} | _without_folds(learnt)
+            options = self.plan.options.model_dump(include=set(OntologyOptions.model_fields))
+            return PlannedRun(name, "ontology", _Memorising(**options | own), data=data)
+        own |= {"reduction": (STATEMENTS.reduction.value,), "score": (STATEMENTS.score.value,)}
+        options = self.plan.options.model_dump(include=set(StatementOptions.model_fields) - {"reduction"})
+        return PlannedRun(name, "statement", _MemorisingOptions(**options | own), data=data)
+
+    def _lender(self, task: str) -> str:
+        """Return the id of the task's first item, if cross-validated of the first fold."""
+        options = self.plan.options
+        fold_of = folds_of_queries(self.plan.data.by_relation()[task], options.folds or FOLDS, options.seed)
+        return min(of_task(self.plan, task), key=lambda id_: fold_of[id_] if options.cross_validate else 0)
+
+    def premises(self, learnt: bool, vectors: Path | None) -> PlannedRun:
+        """Return the run on P2. :param vectors: folder of learnt templates."""
+        plan, templates = self.plan, RuleWording(templates=learnt)
+        queries = second_premises(self._items(templates), plan.patterns, plan.rules, templates, plan.options.pairs)
+        return self._texts(f"premises-{templates.name}", queries, soft=learnt, learnt=vectors)
+
+    def conclusions(self, wording: RuleWording, halves: Halves, vectors: Path | None) -> PlannedRun:
+        """Return the run on the hypothesis, with premises stated and not stated."""
+        about = self._items(wording), self.plan.patterns, self.plan.rules, wording, self.plan.options.pairs, halves
+        own = {"soft": wording.templates, "soft_conjunction": wording.conjunction, "learnt": vectors}
+        return self._texts(wording.name, rule_texts(*about), **own)
+
+    def _items(self, wording: RuleWording) -> QuerySet:
+        """Return the queries for P1, each with its fold if the wording is learnt by cross-validation."""
+        options = self.plan.options
+        if not (options.cross_validate and learns(wording)):
+            return self.tested
+        return all_with_folds(self.tested, options.folds or FOLDS, options.seed)
+
+    def _texts(self, name: str, queries: QuerySet, **more: Any) -> PlannedRun:
+        """Return a run on all test queries, whose items the memorising run selected."""
+        options = self.plan.options.model_copy(
+            update={"relations": (), "subset": SUBSETS[-1], "limit": None, "templates": (), **more}
+            | _without_folds(bool(more.get("soft") or more.get("soft_conjunction")))
+        )
+        if self.chat is not None:
+            queries = select(queries, Selection(subset=SUBSETS[-1])).data
+        return plan_texts(self._name(name), self.chat, queries, options)
+
+    @staticmethod
+    def _name(name: str) -> str:
+        return f"{MODEL}/{name}"
+
+
+class ModelRuns(PlannedTexts):
     """The runs of one model, and how well it remembers the premises.
 
     :ivar measure: name of the measure of a right answer.
@@ -204,96 +298,48 @@ class ModelRuns:
         announce: Announce,
     ) -> None:
         """:param tested: queries for P1. :param given: finished memorising runs."""
-        self.name, self.model, self.plan, self.tested, self.given = name, model, plan, tested, given
-        self.out, self.announce = out / name, announce
+        super().__init__(model, plan, tested)
+        self.name, self.given, self.out, self.announce = name, given, out, announce
         self.way = plan.way_of(model)
-        self.chat = ChatQuestions(model, plan) if is_chat(model) else None
         self.measure = "MRR" if self.chat is None else "accuracy"
         self.runs: list[RunFolder] = []
         self.notes = [] if self.chat is None else [OF_CHAT]
         self.remembered: list[dict[str, Any]] = []
         self.of_wording: dict[str, Rows] = {}
         self.memory: dict[str, dict[str, float]] = {}
-        for learnt in dict.fromkeys(wording.templates for wording in plan.wordings):
-            self._run_wordings(learnt, [wording for wording in plan.wordings if wording.templates == learnt])
+        for learnt, wordings in by_templates(plan.wordings).items():
+            self._run_wordings(learnt, wordings)
 
     def _run_wordings(self, learnt: bool, wordings: Sequence[RuleWording]) -> None:
         memory = self._memory(learnt, wordings)
         self.runs.append(memory.run)
         vectors = memory.run.path / "artifacts" / "soft" if learnt else None
-        plan, templates = self.plan, RuleWording(templates=learnt)
-        premises = second_premises(self._items(templates), plan.patterns, plan.rules, templates, plan.options.pairs)
-        second = self._run(f"premises-{templates.name}", premises, soft=learnt, learnt=vectors)
+        second = self._run(self.premises(learnt, vectors))
         first_ranks = self._first_ranks(memory)
-        remembered = self._halves(templates, memory, first_ranks, second)
+        remembered = self._halves(RuleWording(templates=learnt), memory, first_ranks, second)
         for wording in wordings:
-            about = self._items(wording), plan.patterns, plan.rules, wording, plan.options.pairs, remembered
-            queries = rule_texts(*about)
-            self.notes += queries.notes[len(plan.data.notes) :]
-            self.of_wording[wording.name] = self._run(
-                wording.name, queries, soft=learnt, soft_conjunction=wording.conjunction, learnt=vectors
-            )
+            planned = self.conclusions(wording, remembered, vectors)
+            self.notes += (planned.data or self.plan.data).notes[len(self.plan.data.notes) :]
+            self.of_wording[wording.name] = self._run(planned)
             if wording == RuleWording():
                 rows = memory.rows
                 finest = np.where(np.isnan(rows.rank), rows.correct, rows.reciprocal_of_finest())
                 self.memory = self._of_first(_memory_ranks(rows, self.way, self._tested_ids, finest))
 
-    def _items(self, wording: RuleWording) -> QuerySet:
-        """Return the queries for P1, each with its fold if the wording is learnt by cross-validation."""
-        options = self.plan.options
-        if not (options.cross_validate and learns(wording)):
-            return self.tested
-        return all_with_folds(self.tested, options.folds or FOLDS, options.seed)
-
     def _memory(self, learnt: bool, wordings: Sequence[RuleWording]) -> MemorisingRun:
-        """Return the given memorising run, or make it.
-
-        A task that only lends its learnt template has one item: templates are learnt from training items, but only for
-        tasks with a query.
-        """
+        """Return the given memorising run, or make it."""
         if (self.name, learnt) in self.given:
             return self.given[self.name, learnt]
-        tasks = tasks_of(self.plan.rules, wordings)
-        tested = {query.relation for query in self.tested.queries}
-        ids = {self._lender(task) for task in tasks if task not in tested} | {query.id for query in self.tested.queries}
-        folder = self._run_memory(frozenset(ids), tasks, learnt)
+        folder = self._make(self.memorising(learnt, wordings))
         return MemorisingRun(folder, Rows(folder, with_scores=False), learnt)
 
-    def _lender(self, task: str) -> str:
-        """Return the id of the task's first item, if cross-validated of the first fold."""
-        options = self.plan.options
-        fold_of = folds_of_queries(self.plan.data.by_relation()[task], options.folds or FOLDS, options.seed)
-        return min(of_task(self.plan, task), key=lambda id_: fold_of[id_] if options.cross_validate else 0)
-
-    def _run_memory(self, ids: frozenset[str], tasks: Sequence[str], learnt: bool) -> RunFolder:
-        """Run the ontology probe; for causal models the statement probe, with the same candidates; or the choice
-        probe."""
-        data, where = self.plan.data, self._where(f"memory-{RuleWording(templates=learnt).name}")
-        if self.chat is not None:
-            return self.chat.run(select(data, Selection(ids=ids)).data, *where)
-        own: dict[str, Any] = {"relations": tuple(tasks), "ids": ids}
-        if self.model.attention is not Attention.CAUSAL:
-            own |= {"soft": learnt} | _without_folds(learnt)
-            options = self.plan.options.model_dump(include=set(OntologyOptions.model_fields))
-            return run("ontology", self.model, data, _Memorising(**options | own), *where)
-        own |= {"reduction": (STATEMENTS.reduction.value,), "score": (STATEMENTS.score.value,)}
-        options = self.plan.options.model_dump(include=set(StatementOptions.model_fields) - {"reduction"})
-        return run("statement", self.model, data, _MemorisingOptions(**options | own), *where)
-
-    def _run(self, name: str, queries: QuerySet, **more: Any) -> Rows:
-        """Run all test queries of texts, whose items the memorising run selected."""
-        options = self.plan.options.model_copy(
-            update={"relations": (), "subset": SUBSETS[-1], "limit": None, "templates": (), **more}
-            | _without_folds(bool(more.get("soft") or more.get("soft_conjunction")))
-        )
-        if self.chat is not None:
-            queries = select(queries, Selection(subset=SUBSETS[-1])).data
-        folder = run_texts(self.model, self.chat, queries, options, *self._where(name))
+    def _run(self, planned: PlannedRun) -> Rows:
+        folder = self._make(planned)
         self.runs.append(folder)
         return Rows(folder, with_scores=False, cluster=self.plan.cluster)
 
-    def _where(self, name: str) -> tuple[Path, Callable[[int, int], None]]:
-        return self.out / name, self.announce(f"{self.name} {name}")
+    def _make(self, planned: PlannedRun) -> RunFolder:
+        return make(planned, self.name, self.model, self.out, self.announce)
 
     def _first_ranks(self, memory: MemorisingRun) -> dict[str, dict[str, float]]:
         """Return how well P1 of each item is remembered, by rule. :raises BadInput: a rule has too few items."""
@@ -358,6 +404,11 @@ class ModelRuns:
             for half, mean in zip(("better half", "worse half"), means, strict=True)
         }
         self.remembered.append(about | of_halves | {"left out": "; ".join(filter(None, middle)) or None})
+
+
+def by_templates(wordings: Iterable[RuleWording]) -> dict[bool, list[RuleWording]]:
+    """Return wordings by whether their templates are learnt."""
+    return grouped((wording.templates, wording) for wording in wordings)
 
 
 def _without_folds(learnt: bool) -> dict[str, Any]:
