@@ -6,6 +6,7 @@ Typed again after an interruption, it resumes. ``python -P benchmarks/references
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import sys
 from pathlib import Path
@@ -26,7 +27,7 @@ def make(name: str) -> None:
     os.chdir(model_folder(name).parent)
     model = fathom.load_model(name, device="cpu")  # by its name: a loaded model leaves no command with paths
     run = fathom.probe("statement", model, "geography", WORK / name, templates=(0,)).folder
-    run.add_circumstances(host="")
+    run.add_circumstances(host="", platform=platform.system())
     shutil.rmtree(REFERENCES / name, ignore_errors=True)
     shutil.copytree(run.path, REFERENCES / name, ignore=shutil.ignore_patterns(".*"))
     shutil.rmtree(run.path)

@@ -344,6 +344,26 @@ def test_other_templates_probes_and_data_are_joined_on_facts(made):
     assert pair.decision.word == UNDETERMINED  # of four facts
 
 
+def test_runs_of_different_templates_are_compared_in_those_that_they_share(made):
+    """The first run answers everything by template 0 and nothing by template 1; the second, asked by template 0 alone,
+    knows five of eight facts. Over both templates the first would know half of each fact."""
+    two = world([[0]] * 8, relations=2, templates=2)
+    both = made(lambda query, space, number: (never if number else at_rank(1))(query, space, number), two, model="a")
+    one = knows(made, FIRST, "b", options={"templates": [0]})
+    found = compare([both, one])
+    assert found.templates == (0,)
+    first = found.pairs[0].differences[0]
+    assert (first.first, first.second) == (1, 5 / 8)
+    assert found.pairs[0].differences[0].number.value == pytest.approx(3 / 8)
+    assert found.pairs[0].differs == ()
+    assert "templates:0|" in found.pairs[0].differences[0].number.recipe
+    assert mentioned(found.answer[-1], "all of them used: 0")
+    other = knows(made, FIRST, "c", two, options={"templates": [1]})
+    assert compare([both, other]).templates == (1,)
+    assert compare([one, other]).templates == ()
+    assert compare([both, made(constant, two, model="d")]).templates == ()
+
+
 def test_names_tell_runs_apart_by_what_differs(made):
     runs = [knows(made, FIRST, "a"), knows(made, FIRST, "a", reading="template-free"), knows(made, SECOND, "b")]
     assert [run.name for run in compare(runs).runs] == ["a template-based", "a template-free", "b"]

@@ -17,12 +17,13 @@ from tests.messages import mentioned, mentions
 from tests.test_cli import gpt2, save
 
 Command = Callable[..., tuple[int, str, str]]
-SHIPPED = sorted(REFERENCES.glob("*"))
+SHIPPED = ("SmolLM2-135M-Instruct",)
 
 
-@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
-def test_shipped_runs_are_of_the_embedded_facts(folder: Path) -> None:
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_runs_are_of_the_embedded_facts(name: str) -> None:
     """After a change of geography: ``make references``."""
+    folder = REFERENCES / name
     run, data = RunFolder.open(folder), read("geography")
     identity, noted = run.manifest["identity"], run.manifest["circumstances"]
     assert run.is_complete()

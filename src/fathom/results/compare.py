@@ -8,6 +8,7 @@ One primary metric decides; all pairs, and claims that need a control, are one f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import NamedTuple
@@ -34,7 +35,7 @@ from fathom.results.comparison import (
 )
 from fathom.results.estimates import Estimate, Noise
 from fathom.results.facts import CHAT, PLAIN, SHUFFLED, UNALTERED, WRITTEN, RunFacts, Shared
-from fathom.results.loading import AnyRun, open_runs, read_runs
+from fathom.results.loading import AnyRun, open_runs, read_runs, shared_templates
 from fathom.results.names import distinguished
 from fathom.results.pairing import common_facts, difference, over_seeds
 from fathom.results.power import Row, detectable, detectable_with_seeds
@@ -89,13 +90,21 @@ def compare(
     chosen: list[Metric] = []
     shared: Shared = {}
     folders = open_runs(runs)
+    templates = shared_templates(folders)
     _, read = all_of(
         lambda: chosen.extend(map(_metric, dict.fromkeys(metrics))),
-        lambda: read_runs(folders, scoring, cluster, lambda facts: (_floor(facts), facts.release(chosen, shared))),
+        lambda: read_runs(
+            folders,
+            scoring,
+            cluster,
+            lambda facts: (_floor(facts), facts.release(chosen, shared)),
+            templates=templates,
+        ),
     )
     floors, facts = zip(*read, strict=True)
     changed = alterations(folders, scoring, cluster) if any(one.alteration != UNALTERED for one in facts) else []
-    return compare_facts(facts, chosen, to_first, margin, detect, changed, seeds, floors, check)
+    compared = compare_facts(facts, chosen, to_first, margin, detect, changed, seeds, floors, check)
+    return replace(compared, templates=templates)
 
 
 def _from_points(option: str, points: float | None) -> float | None:

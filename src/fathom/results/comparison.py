@@ -118,6 +118,7 @@ class Comparison(Tabular):
 
     :param controlled: verdicts that need a control: chat templates, altered sentences.
     :param over_seeds: whether two models differ over facts and seeds; the pairs, one per seed, then decide nothing.
+    :param templates: the shared ones of runs with different templates, which alone are compared.
     """
 
     runs: tuple[RunLine, ...]
@@ -129,6 +130,7 @@ class Comparison(Tabular):
     plans: tuple[Row, ...] = ()
     over_seeds: tuple[Decision, ...] = ()
     checks: tuple[CheckedClaim, ...] = ()
+    templates: tuple[int, ...] = ()
 
     @property
     def answer(self) -> list[str]:
@@ -143,6 +145,9 @@ class Comparison(Tabular):
         lines += map(sentence, self.controlled)
         if self.not_compared:
             lines.append(f"Not compared: {len(self.not_compared)} of {len(self.not_compared) + len(self.pairs)} pairs.")
+        if self.templates:
+            shared = ", ".join(map(str, self.templates))
+            lines.append(f"The runs used different templates; compared are those that all of them used: {shared}.")
         decisions = self.over_seeds or [pair.decision for pair in self.pairs]
         found = [one.claim.contrasts[0].estimate for one in decisions if one.word in (SIGNIFICANT, EQUIVALENT)]
         samples = dict.fromkeys(one.sample for one in found if one is not None)

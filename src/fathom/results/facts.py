@@ -301,7 +301,8 @@ class RunFacts:
 
     @cached_property
     def options(self) -> Mapping[str, Any]:
-        return dict(self.rows.identity.get("options", {}))
+        options = dict(self.rows.identity.get("options", {}))
+        return options | {"templates": list(self.rows.templates)} if self.rows.templates else options
 
     @cached_property
     def content_hash(self) -> str:

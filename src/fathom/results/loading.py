@@ -61,14 +61,17 @@ def wanted_of(
     cluster: str = "",
     without: Sequence[str] = NOT_COMPARED,
     first: bool = False,
+    templates: Sequence[int] = (),
 ) -> list[RunFacts]:
     """Read one run in each of *scorings* that it has, with ranks or credit.
 
     :param without: columns of predictions not to read.
+    :param templates: to take; none for all.
     :param first: take the run's first scoring if it has several and none of *scorings*.
     :raises BadInput: unfinished, nothing scored, several scorings and none chosen.
     """
     rows, names = _finished(run, scorings, cluster, without, first)
+    rows.templates = tuple(templates)
     outcomes = [RunFacts(run, rows, scoring, model) for scoring in names]
     for outcome in outcomes:
         check_scored(outcome)
@@ -165,22 +168,35 @@ def read_runs(
     without: Sequence[str] = NOT_COMPARED,
     fewest: int = 2,
     first: bool = False,
+    templates: Sequence[int] = (),
 ) -> list[Value]:
     """Read each run in each given scoring that it has.
 
     :param reduce: what to hold of each while the next run is read.
     :param without: columns of predictions not to read.
     :param first: take a run's first scoring if it has several and none of *scoring*.
+    :param templates: to take of each run; none for all.
     :raises BadInput: with the faults of all runs; fewer results than *fewest*, 1 or 2.
     """
 
     def load(run: RunFolder, model: str) -> list[RunFacts]:
-        return wanted_of(run, scoring, model, cluster, without, first)
+        return wanted_of(run, scoring, model, cluster, without, first, templates)
 
     results = _read_each(runs, scoring, load, reduce, _given_twice(runs))
     if len(results) < fewest:
         raise BadInput("expected two runs or more, or several scorings of one (--scoring A,B): found one")
     return results
+
+
+def shared_templates(runs: Sequence[RunFolder]) -> tuple[int, ...]:
+    """Return the templates that runs of one probe and reading have in common; none if they have the same ones, or none
+    in common."""
+    identities = [run.manifest["identity"] for run in runs]
+    ways = {(identity["probe"], identity["options"].get("reading")) for identity in identities}
+    chosen = [tuple(identity["options"].get("templates") or ()) for identity in identities]
+    if len(ways) > 1 or len(set(chosen)) == 1:
+        return ()
+    return tuple(sorted(set.intersection(*(set(templates) for templates in chosen if templates))))
 
 
 def _given_twice(runs: Sequence[RunFolder]) -> list[str]:

@@ -108,6 +108,8 @@ class Rows:
         self.table = self.table.drop_columns(
             [name for name in (*_RANKS, *_CREDIT, *_OTHERS, *_PROMPT) if name in self.table.column_names]
         )
+        self.templates: tuple[int, ...] = ()
+        """Templates to take; all by default."""
         self._places: dict[str, Ints] = {}
         self._columns: dict[str, tuple[Floats, ...]] = {}
 
@@ -243,8 +245,10 @@ class Rows:
 
     def of(self, scoring: str) -> Ints:
         if scoring not in self._places:
-            places = [place for place, name in enumerate(self.scoring) if name == scoring]
-            self._places[scoring] = np.array(places, dtype=np.int64)
+            places = np.array([place for place, name in enumerate(self.scoring) if name == scoring], dtype=np.int64)
+            if self.templates:
+                places = places[np.isin(self.template[places], self.templates)]
+            self._places[scoring] = places
         return self._places[scoring]
 
     # --- sampling units
