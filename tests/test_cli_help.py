@@ -50,7 +50,6 @@ WITHOUT_ESTIMATE = {
     "fathom plant": "trains a model",
     "fathom kgc train": "trains a model; fathom plan --dry-run estimates it",
     "fathom kgc predict": "one query",
-    "fathom build flag": "one question for each row of a file",
     "fathom build audit": "encodes each description once",
     "fathom build worlds": "encodes each description once, with --audit-model",
 }
