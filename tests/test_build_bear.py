@@ -1110,25 +1110,6 @@ def test_a_full_disk_and_a_missing_library_are_one_line(tmp_path, monkeypatch):
         build(tmp_path, towns())
 
 
-def test_a_chat_model_behind_a_server_flags_answers_and_is_asked_once(tmp_path, serve):
-    pytest.importorskip("openai")
-    from tests.test_server import completion
-
-    server = serve(each=lambda body: completion("(['Bemo'], 'lands')"))
-    review = build(tmp_path, towns()).out / "review.csv"
-    made = fathom("build", "flag", review, "--model", "tiny", "--server", server.url)
-    assert made.exit_code == 0, made.output
-    assert "Bemo" in made.output
-    assert "flagged by the model" in review.read_text(encoding="utf-8")
-    assert server.bodies[0]["messages"][0]["role"] == "system"
-    assert (tmp_path / "out.answers.jsonl").exists()
-    asked = len(server.bodies)
-    assert fathom("build", "flag", review, "--model", "tiny", "--server", server.url).exit_code == 0
-    assert len(server.bodies) == asked
-    none = fathom("build", "flag", review, "--model", "tiny")
-    assert stated(str(none.exception or none.output), "--server", "URL")
-
-
 # ----------------------------------------------------------------------------------------------------------- the audit
 
 
