@@ -2,9 +2,8 @@
 
 A study's module is loaded on first use. It defines
 
-- ``analyse(runs, options)``: returns the findings on finished runs;
-- ``plan(options, model, data)``, optional: the runs that the study needs, which its command makes first. Entailment and
-  chains make theirs themselves: ``analyse(models, data, options, out, announce)``;
+- ``analyse(runs, options)``: returns the findings on finished runs. Entailment and chains choose texts by earlier
+  results, so they make their runs themselves: ``analyse(models, data, options, out, announce)``;
 - ``conclude(findings)``, optional: sentences on the study's claims, printed first;
 - ``tables(findings)``: printed and saved as JSON, CSV and Markdown, each number with its interval and recipe;
 - ``plots(findings)``, optional, and ``files(findings)``, optional: further tables, saved as CSV only.
@@ -15,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
@@ -28,9 +27,6 @@ from fathom.studies.options import RunsOptions
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fathom.data.queries import QuerySet
-    from fathom.probes.options import ProbeOptions
-
 Announce = Callable[[str], Callable[[int, int], None]]
 """Takes the name of a run; returns a function to call with the pieces done and their total."""
 
@@ -41,27 +37,14 @@ MEMORY = "Does a link predictor infer or remember? (see also the study memory of
 REASONING = "Does a model know an ontology, and reason with it?"
 
 
-class PlannedRun(NamedTuple):
-    """A run that a study needs.
-
-    :param name: path of its folder, below the study's.
-    """
-
-    name: str
-    probe: str
-    options: ProbeOptions
-    exclusive: bool = False
-
-
 @dataclass(frozen=True)
 class Study:
     """An entry of STUDIES.
 
     :param question: heading under which ``fathom study --help`` lists it.
-    :param takes: what its command takes: finished runs, a model, or several; cells: link predictors of a plan, without
-        a command.
-    :param options: of its command; its fields are flags.
-    :param analysis: options of ``analyse``, by default those of the command; None if ``analyse`` makes the runs.
+    :param takes: finished runs; models, if ``analyse`` makes the runs; or cells, link predictors of a plan, without a
+        command.
+    :param options: of ``analyse``; its fields are flags.
     :param example: a command line, without "fathom study".
     :param without: fields of the options that the study sets itself.
     :param leaves_out: whether ``analyse`` leaves out runs that cannot be used, such as unfinished ones, and lists them.
@@ -70,24 +53,16 @@ class Study:
     name: str
     question: str
     does: str
-    takes: Literal["runs", "model", "models", "cells"]
+    takes: Literal["runs", "models", "cells"]
     module: str
     example: str
     options: type[BaseModel] = RunsOptions
     without: tuple[str, ...] = ()
-    analysis: type[BaseModel] | None = RunsOptions
     leaves_out: bool = False
 
-    def plan(self, options: Any, model: Callable[[], Any], data: QuerySet) -> list[PlannedRun]:
-        """Return the runs that the study needs of a model, which is loaded if they depend on it.
-
-        :raises BadInput: by the options or the data.
-        """
-        return list(self._function("plan")(options, model, data))
-
     def analyse(self, runs: Any, *arguments: Any, **options: Any) -> Any:
-        """Return the findings. :param options: of :attr:`analysis`; a study without takes *arguments* instead."""
-        given = arguments if self.analysis is None else (self.analysis(**options),)
+        """Return the findings. :param options: of :attr:`options`; a study of models takes *arguments* instead."""
+        given = arguments if self.takes == "models" else (self.options(**options),)
         return self._function("analyse")(runs, *given)
 
     def conclude(self, findings: Any) -> list[str]:
@@ -129,33 +104,25 @@ def _module(name: str) -> str:
 
 def _of_runs(name: str, question: str, does: str, kind: type[BaseModel] = RunsOptions, runs: str = "") -> Study:
     example = f"{name} {runs or 'runs/gpt2 runs/bert'}"
-    return Study(name, question, does, "runs", _module(name), example, kind, analysis=kind)
+    return Study(name, question, does, "runs", _module(name), example, kind)
 
 
-def _of_model(
-    name: str,
-    question: str,
-    does: str,
-    kind: type[BaseModel],
-    without: tuple[str, ...] = (),
-    arguments: str = "--model gpt2 --data geography",
-    takes: Literal["model", "models"] = "model",
-    analysis: type[BaseModel] | None = options.PlannedOptions,
-) -> Study:
-    example = f"{name} {arguments} --out studies/{name}"
-    return Study(name, question, does, takes, _module(name), example, kind, without, analysis)
+def _of_models(name: str, does: str, kind: type[BaseModel], without: tuple[str, ...], more: str = "") -> Study:
+    example = f"{name} --model bert-base-cased --data path/to/OntoProbe{more} --out studies/{name}"
+    return Study(name, REASONING, does, "models", _module(name), example, kind, without)
 
 
 STUDIES: Registry[Study] = Registry(
     "study",
     "fathom.studies",
     (
-        _of_model(
+        _of_runs(
             "ablation",
             WORDING,
-            "Does the scoring of statements matter? Sum or mean, full or conditional, and masking variants, paired.",
-            options.StatementOptions,
-            ("reduction", "score", "pll"),
+            "Does the scoring of statements matter? Sum or mean, full or conditional, and masking variants, paired. "
+            "fathom plan ablation makes the runs.",
+            options.AllScoringsOptions,
+            "runs/bert-original runs/bert-within-word-l2r",
         ),
         _of_runs(
             "agreement",
@@ -195,21 +162,21 @@ STUDIES: Registry[Study] = Registry(
             options.ValidityOptions,
             "runs/planted-statement runs/planted-vocabulary",
         ),
-        _of_model(
+        _of_runs(
             "compute-time",
             PROBES,
-            "How long does a probe take? Time against number of queries, extrapolated to all of them.",
-            options.ComputeTimeOptions,
-            ("limit", "cluster"),
-            analysis=options.TimeOptions,
+            "How long does a probe take? Time against number of queries, extrapolated to all of them. "
+            "fathom plan compute-time makes the runs.",
+            options.TimeOptions,
+            "timed/runs/*/gpt2/facts/*/*",
         ),
-        _of_model(
+        _of_runs(
             "sizes",
             MODELS,
-            "Do larger models hold more facts, by every probe? Hits@1, 10 and 100 of each model and probe.",
-            options.SizesOptions,
-            arguments="--models gpt2,gpt2-medium --data geography",
-            takes="models",
+            "Do larger models hold more facts, by every probe? Hits@1, 10 and 100 of each model and probe. "
+            "fathom plan sizes makes the runs.",
+            options.AllScoringsOptions,
+            "runs/gpt2 runs/gpt2-medium",
         ),
         Study(
             "learning",
@@ -251,25 +218,18 @@ STUDIES: Registry[Study] = Registry(
             "Do models remember an ontology? Each task's best against the frequency baseline, settings, examples.",
             options.OntologyStudyOptions,
         ),
-        _of_model(
+        _of_models(
             "entailment",
-            REASONING,
             "Does a model reason with what it remembers? Six rules, premises stated, remembered, or neither.",
             options.EntailmentStudyOptions,
             options.DECIDED_BY_ENTAILMENT,
-            "--model bert-base-cased --data path/to/OntoProbe",
-            "models",
-            None,
         ),
-        _of_model(
+        _of_models(
             "chains",
-            REASONING,
             "How far does a model follow? Arguments of one, two, three steps, in order, reworded and shuffled.",
             options.ChainStudyOptions,
             options.DECIDED_BY_CHAINS,
-            "--model bert-base-cased --data path/to/OntoProbe --depth 3",
-            "models",
-            None,
+            " --depth 3",
         ),
         _of_runs(
             "choice",
