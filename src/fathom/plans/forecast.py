@@ -81,7 +81,7 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
     opened = Opened()
     states = run_states(plan, out, opened)
     left = [(state, state.step) for state in states if state.left and state.step is not None]
-    left.sort(key=lambda pair: str(pair[1].model))  # the shape of each model is opened once
+    left.sort(key=lambda pair: pair[1].model)  # the shape of each model is opened once
     rows: dict[str, dict[str, Any]] = {state.run: {"run": state.run, "state": state.state} for state in states}
     own = ", ".join(state.run for state in states if state.step is None)
     notes = dict.fromkeys([f"not estimated: {own}"] if own else [])
@@ -130,7 +130,7 @@ class _Estimates:
         key = repr((step.probe, step.model, step.data, step.options.model_copy(update={"seed": 0})))
         if key not in self._known:
             entry, data = PROBES.find(step.probe), self._opened.data(step.data, step.options.columns)
-            self._known[key] = self._forecaster.forecast(entry, str(step.model), data, step.options)
+            self._known[key] = self._forecaster.forecast(entry, step.model, data, step.options)
         return self._known[key]
 
     def _of_training(self, step: LinkStep) -> LinkForecast:

@@ -31,31 +31,27 @@ class Opened:
     def __init__(self) -> None:
         self._data: dict[tuple[str, Order | None], QuerySet] = {}
         self._model: tuple[Any, Any] = (None, None)
-        self._warm: set[tuple[str, Any]] = set()
+        self._warm: set[tuple[str, str]] = set()
 
-    def is_first(self, probe: str, model: Any) -> bool:
+    def is_first(self, probe: str, model: str) -> bool:
         """Return whether a probe of a model is asked for the first time."""
         known = (probe, model) in self._warm
         self._warm.add((probe, model))
         return not known
 
-    def data(self, data: str | Path | QuerySet, columns: Order | None = None) -> QuerySet:
+    def data(self, data: str | Path, columns: Order | None = None) -> QuerySet:
         """Read a data set once. :param columns: order of the columns in files of triples."""
-        if isinstance(data, QuerySet):
-            return data
         key = str(data), columns
         if key not in self._data:
             self._data[key] = read(data, columns)
         return self._data[key]
 
-    def model(self, model: Any, options: ProbeOptions) -> Any:
-        """Open a model by its name, unless it is the last one; call a loader; return a loaded model."""
-        if not isinstance(model, str | Path) and not callable(model):
-            return model
+    def model(self, model: str, options: ProbeOptions) -> Any:
+        """Open a model by its name, unless it is the last one."""
         key = (model, loading_key(options))
         if self._model[0] != key:
             self._model = (None, None)  # frees the memory of the model before
-            self._model = key, model() if callable(model) else open_model(str(model), options)
+            self._model = key, open_model(model, options)
         return self._model[1]
 
 
@@ -71,8 +67,8 @@ class Step:
 
     exclusive: bool = False
     probe: str = ""
-    model: Any = ""
-    data: str | Path | QuerySet
+    model: str = ""
+    data: str | Path
     options: Any
 
     def __init__(self, out: Path, name: str) -> None:
@@ -179,8 +175,7 @@ def state_of(step: Step) -> StepState:
 class ProbeStep(Step):
     """A run of a probe.
 
-    :ivar model: name or folder; for studies in one process also a loaded model, or a function that loads it.
-    :ivar data: name or folder, or the data.
+    :ivar model: name or folder. :ivar data: likewise.
     :ivar named: model and data as the plan names them, wherever it is.
     """
 
@@ -189,15 +184,15 @@ class ProbeStep(Step):
         out: Path,
         name: str,
         probe: str,
-        model: Any,
-        data: str | Path | QuerySet,
+        model: str,
+        data: str,
         options: ProbeOptions,
-        exclusive: bool = False,
-        named: Mapping[str, str] | None = None,
+        exclusive: bool,
+        named: Mapping[str, str],
     ) -> None:
         super().__init__(out, name)
         self.probe, self.model, self.data, self.options, self.exclusive = probe, model, data, options, exclusive
-        self.named = named or {"model": str(model), "data": str(data)}
+        self.named = named
 
     @property
     def identity(self) -> Json:
@@ -233,8 +228,7 @@ class ProbeStep(Step):
         """Check that the data can be found here."""
         from fathom.formats import locate
 
-        if not isinstance(self.data, QuerySet):
-            locate(self.data)
+        locate(self.data)
 
 
 class PlannedStep(NamedTuple):
