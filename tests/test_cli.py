@@ -173,7 +173,7 @@ def test_what_is_typed_wrongly_is_one_line(fathom, tmp_path, monkeypatch, typed,
 def test_a_group_without_a_command_shows_its_help(fathom):
     code, out, err = fathom("study")
     assert (code, err) == (2, "")
-    assert "Run planned comparisons" in out
+    assert "Analyse finished runs" in out
     assert fathom("demo", "--help")[0] == 0
 
 

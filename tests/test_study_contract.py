@@ -320,3 +320,8 @@ class _RenamedDesk(Desk):
     def run(self, model: str, reading: str = "template-based", pool: int = 20, **more: Any) -> RunFolder:
         folder, _, last = self.model.rpartition("/")
         return super().run(f"{folder}{'' if model == 'm' else model}/{last}", reading, pool, **more)
+
+
+def test_the_ablation_takes_statements_alone(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="of the cloze probe"):
+        STUDIES["ablation"].analyse([Desk(tmp_path, Shape()).run("m")])
