@@ -367,6 +367,8 @@ def test_compute_time_fits_and_extrapolates(tmp_path: Path) -> None:
     line = fit_line([1, 2, 3], [2.0, 2.5, 4.0])
     assert found.seconds == pytest.approx(1000 * line.slope + line.intercept)
     assert found.error == pytest.approx(line.error_at(1000))
+    [table] = compute_time.tables([found])
+    assert not any("clustered by" in note for note in table.notes)  # times are of no sample
     with pytest.raises(BadInput, match="three points"):
         compute_time.analyse(runs[:2])
     untimed = make_run(tmp_path / "untimed", "statement", {"e1": 1})
