@@ -108,13 +108,12 @@ def test_config_file_and_flags_that_win(fathom, causal, tmp_path):
 
 def test_masked_and_ablation(fathom, tmp_path):
     model = save(tmp_path / "masked", bert())
-    code, out, _ = fathom("study", "ablation", "--model", model, *ASK, "--templates", "0", "--out", tmp_path / "a")
+    code, out, _ = fathom("plan", "ablation", "--models", model, "--limit", 4, "--out", tmp_path / "a")
     assert code == 0
     assert "sentence-l2r" in out
-    assert {file.name for file in (tmp_path / "a").glob("ablation.*")} == {
-        f"ablation.{e}" for e in ("json", "csv", "md")
-    }
-    tables = json.loads((tmp_path / "a" / "ablation.json").read_text())
+    made = tmp_path / "a" / "studies" / "ablation" / "masked"
+    assert {file.name for file in made.glob("ablation.*")} == {f"ablation.{e}" for e in ("json", "csv", "md")}
+    tables = json.loads((made / "ablation.json").read_text())
     assert [len(rows) for title, rows in tables.items() if title != "answer"] == [
         16,
         8,
@@ -174,7 +173,7 @@ def test_what_is_typed_wrongly_is_one_line(fathom, tmp_path, monkeypatch, typed,
 def test_a_group_without_a_command_shows_its_help(fathom):
     code, out, err = fathom("study")
     assert (code, err) == (2, "")
-    assert "Run planned comparisons" in out
+    assert "Analyse finished runs" in out
     assert fathom("demo", "--help")[0] == 0
 
 

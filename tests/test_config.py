@@ -11,6 +11,7 @@ import fathom as library
 from fathom.errors import BadInput
 from fathom.options import nearest
 from tests.messages import mentioned, mentions
+from tests.reasoners import write_things
 from tests.test_cli import gpt2, save
 
 
@@ -42,25 +43,24 @@ def test_the_command_line_wins_over_a_model_that_is_not_there(fathom, model, tmp
     assert fathom("probe", "statement", "--config", config, "--model", model)[0] == 0
 
 
-def test_a_study_s_own_words_in_a_file(fathom, model, tmp_path):
-    """``model`` and ``models`` are one flag; several may be a list. The format of the tables, too."""
+@pytest.mark.parametrize("key", ["model", "models"])
+def test_a_study_s_own_words_in_a_file(fathom, tmp_path, key):
+    """``model`` and ``models`` are one flag."""
     config = tmp_path / "c.yaml"
-    said = {"model": str(model), "data": "geography", "out": str(tmp_path / "a"), "format": "json", "limit": 6}
-    config.write_text(json.dumps(said | {"templates": "0"}))
-    code, out, err = fathom("study", "ablation", "--config", config)
-    assert code == 0, err
-    assert json.loads(out[out.index("{") :])
+    said = {key: "nowhere", "data": str(write_things(tmp_path)), "out": str(tmp_path / "a"), "rules": 9, "depth": 2}
+    config.write_text(json.dumps(said))
+    code, _, err = fathom("study", "chains", "--config", config)
+    assert (code, "cannot load 'nowhere'" in err) == (2, True), err
 
 
 def test_models_as_a_list(fathom, model, tmp_path):
+    """The format of the tables, too."""
     other = save(tmp_path / "other", gpt2())
     config = tmp_path / "c.yaml"
-    config.write_text(
-        f"models: [{model}, {other}]\ndata: geography\nout: {tmp_path / 'a'}\nprobes: statement\nlimit: 3\n"
-    )
-    code, _, err = fathom("study", "sizes", "--config", config)
+    config.write_text(f"models: [{model}, {other}]\nout: {tmp_path / 'a'}\nlimit: 3\nformat: json\n")
+    code, out, err = fathom("plan", "sizes", "--config", config, "--dry-run")
     assert code == 0, err
-    assert len(list((tmp_path / "a").rglob("manifest.json"))) == 2
+    assert len(json.loads(out)["plan"]) == 6
 
 
 def test_data_and_out_of_what_is_trained(fathom, tmp_path):

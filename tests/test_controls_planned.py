@@ -1,5 +1,5 @@
-"""What studies that start their own runs conclude of answerers that lack the property asked for, and of one that has it
-(see tests/test_controls.py)."""
+"""What the studies whose runs a preset plans conclude about models without the property in question, and about one that
+has it (see tests/test_controls.py)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import math
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,30 +21,20 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.metrics.ranking import hits_at_k
 from fathom.models.base import Attention
-from fathom.plans import steps as steps_of_plans
-from fathom.plans.planned_study import run_study
 from fathom.probes.embedding import TAIL_TEMPLATES
 from fathom.probes.options import EmbeddingOptions, StatementOptions
 from fathom.results.claims import NO_DIFFERENCE
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
 from fathom.run import run
+from fathom.scoring.masked import Pll
 from fathom.scoring.vectors import TextVectors
-from fathom.store.folder import RunFolder
-from fathom.studies import STUDIES, compute_time, sizes
-from fathom.studies.options import ComputeTimeOptions, SizesOptions
+from fathom.store.folder import SECONDS, RunFolder
+from fathom.studies import ablation, compute_time, sizes
+from fathom.studies.options import TimeOptions
 from tests.conftest import TINY_VOCABULARY, build, make_local
 from tests.scripted import ScriptedModel
 from tests.test_masked import BERT
-
-
-def silent(_: str) -> Callable[[int, int], None]:
-    return lambda done, total: None
-
-
-def studied(name: str, model: object, data: QuerySet, options: object, out: Path) -> Any:
-    """The findings of a study of one model."""
-    return run_study(STUDIES[name], [("m", model)], data, options, out, silent)
 
 
 def values(numbers: Iterable[Estimate]) -> list[float]:
@@ -82,12 +71,22 @@ def per_query(run: RunFolder, scoring: str) -> dict[str, float]:
     return {query: float(np.mean(of_query)) for query, of_query in hits.items()}
 
 
+def ablated(model: Any, data: QuerySet, out: Path) -> ablation.Ablation:
+    """The findings on a run of each masking, in a folder of its name, in every way of summing."""
+    variants = list(Pll) if model.attention is Attention.BIDIRECTIONAL else [Pll.WITHIN_WORD_L2R]
+    scorings = StatementOptions(reduction=("sum", "mean"), score=("full", "conditional"))
+    folders = {
+        "causal" if len(variants) == 1 else str(pll): scorings.model_copy(update={"pll": pll}) for pll in variants
+    }
+    return ablation.analyse([run("statement", model, data, one, out / name) for name, one in folders.items()])
+
+
 class TestAblation:
     @pytest.mark.parametrize("masked", [False, True])
     def test_where_scoring_decides_nothing_no_arm_differs(self, masked: bool, tmp_path: Path) -> None:
         """Names of one word behind the same words: mean and sum, full and conditional, and every masking rank alike."""
         data = statements("abcdef", ["[X] has [Y]", "[X] it is [Y]"])
-        found = studied("ablation", by_lot(masked), data, StatementOptions(), tmp_path)
+        found = ablated(by_lot(masked), data, tmp_path)
         assert len(found.comparisons) == (8 if masked else 2)
         assert len({arm["accuracy"].value for arm in found.arms}) == 1
         for compared in found.comparisons:
@@ -105,7 +104,7 @@ class TestAblation:
             if masked
             else make_local(build("GPT2LMHeadModel", **shape, n_embd=16, n_layer=2, n_head=2))
         )
-        found = studied("ablation", model, data, StatementOptions(), tmp_path)
+        found = ablated(model, data, tmp_path)
         differing = 0
         for compared in found.comparisons:
             arms = (side.split() for side in (compared["first"], compared["second"]))
@@ -225,9 +224,10 @@ def steps(found: sizes.Sizes, k: int) -> list[tuple[str | None, float]]:
 class TestSizes:
     def asked(self, facts: Mapping[int, Iterable[int]], out: Path, offset: int = 0) -> sizes.Sizes:
         """:param facts: number of parameters → what a model of that size knows, in the order in which it is named."""
-        named = {f"m{size}": model(size, known, offset) for size, known in facts.items()}
-        loading = [(name, partial(named.get, name)) for name in named]
-        return run_study(STUDIES["sizes"], loading, capitals(), SizesOptions(probes=("statement",)), out, silent)
+        models = {f"m{size}": model(size, known, offset) for size, known in facts.items()}
+        return sizes.analyse(
+            [run("statement", one, capitals(), StatementOptions(), out / name) for name, one in models.items()]
+        )
 
     @pytest.mark.parametrize("listed", [(10, 200, 3000), (3000, 200, 10), (200, 3000, 10)])
     def test_models_stand_by_size_however_they_are_listed(self, listed: Sequence[int], tmp_path: Path) -> None:
@@ -281,19 +281,14 @@ class TestSizes:
 
 
 class TestComputeTime:
-    def asked(self, seconds: Callable[[int], float], monkeypatch: pytest.MonkeyPatch, out: Path) -> compute_time.Timing:
+    def asked(self, seconds: Callable[[int], float], out: Path) -> compute_time.Timing:
         """:param seconds: that a run of so many queries takes."""
-        clock = SimpleNamespace(now=0.0)
-
-        def timed(probe: str, model: object, data: QuerySet, options: StatementOptions, *where: Any) -> RunFolder:
-            clock.now += seconds(options.limit or 0)
-            return run(probe, model, data, options, *where)
-
-        monkeypatch.setattr("fathom.run.run", timed)
-        monkeypatch.setattr(steps_of_plans.ProbeStep, "_warm_up", lambda *_: None)
-        monkeypatch.setattr(steps_of_plans, "time", SimpleNamespace(perf_counter=lambda: clock.now))
-        options = ComputeTimeOptions(probes=("statement",), queries=(2, 5, 11, 20), repeats=3, total=1000)
-        [found] = studied("compute-time", by_lot(False), capitals(), options, out)
+        runs = []
+        for repeat, count in product(range(3), (2, 5, 11, 20)):
+            options = StatementOptions(limit=count)
+            runs.append(run("statement", by_lot(False), capitals(), options, out / f"{count}-{repeat}"))
+            runs[-1].add_circumstances(**{SECONDS: seconds(count)})
+        [found] = compute_time.analyse(runs, TimeOptions(total=1000))
         return found
 
     def slope(self, found: compute_time.Timing) -> tuple[float, float, float]:
@@ -301,29 +296,29 @@ class TestComputeTime:
         [row] = compute_time.tables([found])[0].objects()
         return row["seconds/query"], row["seconds/query low"], row["seconds/query high"]
 
-    def test_what_takes_no_longer_has_no_time_per_query(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_what_takes_no_longer_has_no_time_per_query(self, tmp_path: Path) -> None:
         """Seven seconds to start, with a jitter that has nothing to do with the number of queries."""
         lot = random.Random(0)
-        found = self.asked(lambda queries: 7 + lot.uniform(-1, 1), monkeypatch, tmp_path)
+        found = self.asked(lambda queries: 7 + lot.uniform(-1, 1), tmp_path)
         value, low, high = self.slope(found)
         assert abs(value) < 0.1
         assert low is None or low < value / 2  # a time is above 0; a line that falls has no interval
         assert high is None or high > 2 * value
         assert abs(found.line.r_squared) < 0.2
 
-    def test_seconds_per_query_and_of_all_are_told(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_seconds_per_query_and_of_all_are_told(self, tmp_path: Path) -> None:
         """3 s and 0.5 s a query: 503 s of a thousand queries, 503/3600 h."""
-        found = self.asked(lambda queries: 3 + 0.5 * queries, monkeypatch, tmp_path)
+        found = self.asked(lambda queries: 3 + 0.5 * queries, tmp_path)
         assert [count for count, _ in found.points] == [2, 5, 11, 20] * 3
         assert self.slope(found) == pytest.approx((0.5, 0.5, 0.5))
         assert (found.line.intercept, found.line.r_squared, found.seconds) == pytest.approx((3, 1, 503))
         [row] = compute_time.tables([found])[0].objects()
         assert row["extrapolated, h"] == pytest.approx(503 / 3600)
 
-    def test_the_interval_is_that_of_the_slope(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_the_interval_is_that_of_the_slope(self, tmp_path: Path) -> None:
         """Of twelve points: t with ten degrees of freedom, times the standard error of a least-squares line."""
         lot = random.Random(1)
-        found = self.asked(lambda queries: 1 + 0.25 * queries + lot.gauss(0, 0.4), monkeypatch, tmp_path)
+        found = self.asked(lambda queries: 1 + 0.25 * queries + lot.gauss(0, 0.4), tmp_path)
         reference = stats.linregress(*zip(*found.points, strict=True))
         width = stats.t.ppf(0.975, 10) * reference.stderr
         ends = (reference.slope * math.exp(sign * width / reference.slope) for sign in (-1, 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from fathom.formats import read
 from fathom.plans.content import TablePart
 from fathom.plans.execution import carry_out
 from fathom.plans.file import read_plan
-from fathom.plans.presets import PAPERS, write_preset
+from fathom.plans.presets import PRESETS, write_preset
 from fathom.plans.tables import PlannedTable, read_values, with_paper
 from fathom.results.tables import Table
 from tests.messages import mentions
@@ -150,6 +151,39 @@ def test_a_preset_is_one_file_and_its_cost_is_stated(folder: Path, tmp_path: Pat
     assert [row["gpt2 place"] for row in order] == sorted(row["gpt2 place"] for row in rows)
 
 
+@pytest.mark.parametrize(
+    ("preset", "runs", "studies"),
+    [
+        ("sizes", {"embedding": 2, "vocabulary": 2, "statement": 2}, ["sizes"]),
+        ("compute-time", {"embedding": 12, "statement": 12}, ["compute-time/gpt2", "compute-time/bert-base-cased"]),
+    ],
+)
+def test_presets_of_a_study(
+    preset: str, runs: dict[str, int], studies: list[str], folder: Path, tmp_path: Path, fathom: Command
+) -> None:
+    """A causal and a masked model; two numbers of queries, each timed three times."""
+    models = ",".join(str(folder / "models" / name) for name in ("gpt2", "bert-base-cased"))
+    out = tmp_path / "out"
+    code, _, log = fathom("plan", preset, "--models", models, "--limit", 2, "--out", out)
+    assert code == 0, log
+    plan = read_plan(out / "plan.yaml", out)
+    assert Counter(run.keys["run"] for run in plan.runs) == runs
+    assert sorted(study.name for study in plan.studies) == sorted(studies)
+    for name in studies:
+        assert (out / "studies" / name / f"{preset}.json").is_file()
+    assert not (out / "papers").exists()
+
+
+def test_presets_of_a_study_take_other_data(folder: Path, tmp_path: Path) -> None:
+    """The ablation has a run of the causal model, and four of the masked one."""
+    models = [str(folder / "models" / name) for name in ("gpt2", "bert-base-cased")]
+    for name in ("ablation", "sizes", "compute-time"):
+        out = tmp_path / name
+        plan = read_plan(write_preset(name, models, {"facts": str(folder / "bear")}, out), out)
+        assert {Path(step.data) for step in plan.steps} == {folder / "bear"}
+        assert name != "ablation" or Counter(run.keys["run"] for run in plan.runs) == {"statement": 1, "masked": 4}
+
+
 def test_an_edited_plan_is_not_replaced(folder: Path, tmp_path: Path) -> None:
     models, places = [str(folder / "models" / "gpt2")], {"bear": str(folder / "bear")}
     file = write_preset("bear", models, places, tmp_path / "out")
@@ -182,7 +216,7 @@ def test_data_without_a_command_that_fetches_them(folder: Path, tmp_path: Path) 
     assert line.endswith("yago-knowledge.org; give --data yago3-10=FOLDER")
 
 
-@pytest.mark.parametrize("file", sorted(PAPERS.glob("*.csv")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted(PRESETS.glob("*.csv")), ids=lambda file: file.stem)
 def test_values_belong_to_tables_of_the_preset(file: Path) -> None:
     content = yaml.safe_load(file.with_suffix(".yaml").read_text())
     assert read_values(file).keys() <= content["tables"].keys()

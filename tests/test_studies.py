@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -21,15 +19,16 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput
 from fathom.metrics.correlation import fit_line
-from fathom.plans.planned_study import run_study
+from fathom.probes.options import StatementOptions
 from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
-from fathom.store.folder import RunFolder
+from fathom.run import run
+from fathom.store.folder import SECONDS, RunFolder
 from fathom.studies import STUDIES, agreement, compute_time, sizes
 from fathom.studies.compute_time import Timing
 from fathom.studies.length_bias import analyse as length_bias
-from fathom.studies.options import AgreementOptions, ComputeTimeOptions, SizesOptions
+from fathom.studies.options import AgreementOptions, TimeOptions
 from tests.answerers import agreement_of
 from tests.messages import mentioned, mentions
 from tests.scripted import ScriptedModel
@@ -289,34 +288,31 @@ def model(name: str = "m") -> ScriptedModel:
     return ScriptedModel(words, {"has": {"Paris": 4.0}}, name=name)
 
 
-def silent(_: str) -> Callable[[int, int], None]:
-    return lambda done, total: None
+def ranked(model: ScriptedModel, data: QuerySet, out: Path) -> RunFolder:
+    """A run of the statement probe."""
+    return run("statement", model, data, StatementOptions(), out / model.identity.name.replace("/", "-"))
 
 
-def test_sizes_runs_every_probe_of_every_model(data: QuerySet, tmp_path: Path) -> None:
-    options = SizesOptions(probes=("statement",), max_rank=None)
-    models = [(name, partial(model, name)) for name in ("a/small", "b/small")]
-    lines, steps = run_study(STUDIES["sizes"], models, data, options, tmp_path, silent)
+def test_sizes_of_every_probe_and_model(data: QuerySet, tmp_path: Path) -> None:
+    runs = [ranked(model(name), data, tmp_path) for name in ("a/small", "b/small")]
+    lines, steps = sizes.analyse(runs)
     assert {line["model"] for line in lines} == {"a/small", "b/small"}
-    assert {folder.name for folder in tmp_path.iterdir()} == {"statement-a-small", "statement-b-small"}
-    # "Paris" is first for all; "Rome" and "Madrid" tie behind it: hits@1 is 1/3, hits@10 is 1.
+    # "Paris" is first for all; "Rome" and "Madrid" tie after it: hits@1 is 1/3, hits@10 is 1.
     assert [line["hits@1"].value for line in lines] == pytest.approx([1 / 3, 1 / 3])
     assert [line["hits@10"].value for line in lines] == pytest.approx([1, 1])
     assert [line["candidates"] for line in lines] == [3, 3]
     assert [(step.about["of"], step.difference.value) for step in steps] == [(f"hits@{k}", 0) for k in (1, 10, 100)]
     assert [step.verdict for step in steps] == [UNDETERMINED, None, None]  # of three facts
-    with pytest.raises(BadInput, match=mentions("a, a")):
-        run_study(STUDIES["sizes"], [("a", model), ("a", model)], data, options, tmp_path / "twice", silent)
 
 
 TOWNS = 12
 
 
-def knowing(name: str, first: int, last: int, words: int) -> Callable[[], ScriptedModel]:
+def knowing(name: str, first: int, last: int, words: int) -> ScriptedModel:
     """A model of as many *words* that knows the capitals of the countries from *first* to *last*."""
     names = [f"{kind}{n}" for n in range(TOWNS) for kind in ("Country", "town")]
     told = {f"Country{n}": {f"town{n}": 9.0} for n in range(first, last)}
-    return lambda: ScriptedModel([*names, *(f"more{n}" for n in range(words))], told, name=name)
+    return ScriptedModel([*names, *(f"more{n}" for n in range(words))], told, name=name)
 
 
 @pytest.mark.parametrize(
@@ -339,8 +335,8 @@ def test_a_step_rises_drops_or_ties_by_its_paired_interval(
     )
     relation = Relation("capital", "capital", (Template("[X] [Y]"),), "1:1")
     towns = QuerySet("towns", queries, {"capital": space}, {"capital": relation})
-    models = [("large", knowing("large", *large, words=9)), ("small", knowing("small", *small, words=1))]
-    found = run_study(STUDIES["sizes"], models, towns, SizesOptions(probes=("statement",)), tmp_path, silent)
+    models = [knowing("large", *large, words=9), knowing("small", *small, words=1)]
+    found = sizes.analyse([ranked(one, towns, tmp_path) for one in models])
     assert [line["model"] for line in found.lines] == ["small", "large"]
     step = found.steps[0]
     assert (step.before, step.after, step.about["of"], step.verdict) == ("small", "large", "hits@1", verdict)
@@ -361,23 +357,30 @@ def test_sizes_of_other_candidates_are_no_step(tmp_path: Path) -> None:
     assert mentioned(steps[0].difference.note, "large", "s|r|e1", "0 candidates")  # the run does not say how many
 
 
-def test_compute_time_fits_and_extrapolates(data: QuerySet, tmp_path: Path) -> None:
-    options = ComputeTimeOptions(probes=("statement",), queries=(1, 2, 3), repeats=2, total=1000)
-    [found] = run_study(STUDIES["compute-time"], [("m", model())], data, options, tmp_path / "t", silent)
-    assert len(found.points) == 6
-    line = fit_line(*zip(*found.points, strict=True))
+def test_compute_time_fits_and_extrapolates(tmp_path: Path) -> None:
+    runs = []
+    for count, seconds in ((1, 2.0), (2, 2.5), (3, 4.0)):
+        runs.append(make_run(tmp_path / str(count), "statement", {f"e{n}": 1 for n in range(count)}))
+        runs[-1].add_circumstances(**{SECONDS: seconds})
+    [found] = compute_time.analyse(runs, TimeOptions(total=1000))
+    assert found.points == [(1, 2.0), (2, 2.5), (3, 4.0)]
+    line = fit_line([1, 2, 3], [2.0, 2.5, 4.0])
     assert found.seconds == pytest.approx(1000 * line.slope + line.intercept)
     assert found.error == pytest.approx(line.error_at(1000))
-    more = options.model_copy(update={"queries": (1, 9)})
-    with pytest.raises(BadInput, match=mentions(9, "tiny", 3)):
-        run_study(STUDIES["compute-time"], [("m", model())], data, more, tmp_path / "u", silent)
+    [table] = compute_time.tables([found])
+    assert not any("clustered by" in note for note in table.notes)  # times are of no sample
+    with pytest.raises(BadInput, match="three points"):
+        compute_time.analyse(runs[:2])
+    untimed = make_run(tmp_path / "untimed", "statement", {"e1": 1})
+    with pytest.raises(BadInput, match=mentions("untimed", "fathom plan compute-time")):
+        compute_time.analyse([*runs, untimed])
 
 
 def test_a_flat_line_has_no_interval() -> None:
     """Its slope 0 has no logarithm."""
     points = [(1, 2.0), (2, 2.0), (3, 2.0)]
     line = fit_line(*zip(*points, strict=True))
-    [row] = compute_time.tables([Timing("statement", points, line, 10, 2.0, 0.0)])[0].objects()
+    [row] = compute_time.tables([Timing("statement", "toy", points, line, 10, 2.0, 0.0)])[0].objects()
     assert (row["seconds/query"], row["seconds/query low"]) == (0, None)
 
 
@@ -391,12 +394,3 @@ def test_one_count_for_all_runs(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a", "one", {"e1": 1, "e2": 3, "e3": 2})
     [found] = length_bias([run], count_tokens=lambda texts: [len(text) for text in texts])
     assert {tokens for _, tokens, _ in found.points} == {len("name e1")}
-
-
-def test_options_of_no_probe_are_refused(tmp_path: Path) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text("shotz: 3\n", encoding="utf-8")
-    arguments = ["study", "sizes", "--models", "x", "--data", "geography", "--out", str(tmp_path / "o")]
-    result = CliRunner().invoke(make_app(), [*arguments, "--config", str(config)])
-    assert isinstance(result.exception, BadInput)
-    assert "shotz" in str(result.exception)

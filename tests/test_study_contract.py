@@ -10,26 +10,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
-from fathom.data.templates import Template
 from fathom.errors import BadInput
-from fathom.plans.planned_study import run_study
 from fathom.results.tables import Table, render
-from fathom.store.folder import RunFolder
+from fathom.store.folder import SECONDS, RunFolder
 from fathom.studies import STUDIES
-from fathom.studies.options import (
-    ComputeTimeOptions,
-    SizesOptions,
-    StatementOptions,
-)
-from tests.scripted import ScriptedModel
 
 IDS = tuple(f"e{number:02d}" for number in range(20))
 
@@ -56,12 +46,15 @@ class Desk:
     shape: Shape
 
     def run(self, model: str, reading: str = "template-based", pool: int = 20, **more: Any) -> RunFolder:
-        """Four facts of two relations, ranked 1, 2, 4 and 12 among *pool* candidates."""
+        """Four facts of two relations, ranked 1, 2, 4 and 12 among *pool* candidates.
+
+        :param more: of its identity; ``facts``, fewer of them; ``seconds`` that they took.
+        """
         shape = self.shape
         folder = RunFolder(
             self.folder / "-".join([model.replace("/", "-"), reading, str(pool), *map(str, more.values())])
         )
-        facts = [("type", 0, 1), ("type", 1, 2), ("domain", 2, 4), ("domain", 3, 12)]
+        facts = [("type", 0, 1), ("type", 1, 2), ("domain", 2, 4), ("domain", 3, 12)][: more.get("facts", 4)]
         sentences = int(reading == "template-free")
         ids = [f"{relation}/{number}" for relation, number, _ in facts]
         groups = [list(_groups(number).items()) for _, number, _ in facts]
@@ -70,12 +63,12 @@ class Desk:
                 "query_id": ids,
                 "fact_id": [f"s{number}|{relation}|{IDS[0]}" for relation, number, _ in facts],
                 "relation": [relation for relation, _, _ in facts],
-                "direction": ["tail"] * 4,
+                "direction": ["tail"] * len(facts),
                 "subject_id": [f"s{number}" for _, number, _ in facts],
-                "gold": pa.array([[IDS[0]]] * 4, pa.list_(pa.string())),
-                "candidates": ["all"] * 4,
+                "gold": pa.array([[IDS[0]]] * len(facts), pa.list_(pa.string())),
+                "candidates": ["all"] * len(facts),
                 "groups": pa.array(groups, pa.map_(pa.string(), pa.string())),
-                "sentences": pa.array([sentences] * 4, pa.int64()),
+                "sentences": pa.array([sentences] * len(facts), pa.int64()),
             }
         )
         names = [f"name {'long ' * (place % 3)}{place}" for place in range(pool)]
@@ -84,7 +77,7 @@ class Desk:
             "probe": more.get("probe", "cloze"),
             "options": {"reading": reading}
             | {name: True for name in ("chat", "shuffle_chat") if more.get(name)}
-            | ({"alter": more["alter"]} if "alter" in more else {}),
+            | {name: more[name] for name in ("alter", "pll") if name in more},
             "resolved": {"attention": "bidirectional"} | ({"asking": {}} if more.get("probe") == "link" else {}),
             "model": {"name": f"models/{model}", "content_hash": model},
             "data": {"name": more.get("data", "D"), "content_hash": "1"},
@@ -98,6 +91,8 @@ class Desk:
             for _, number, rank in facts
         ]
         folder.add_shard("0", rows)
+        if shape.finished and "seconds" in more:
+            folder.add_circumstances(**{SECONDS: more["seconds"]})
         return folder
 
     def _row(self, id_: str, template: int, scoring: str, rank: int, pool: int, odd: bool) -> Mapping[str, Any]:
@@ -152,6 +147,13 @@ def with_two_templates(desk: Desk) -> Desk:
 
 STOPPED = "refused: --max-rank"
 CASES = {
+    "ablation": Case(
+        lambda desk: [desk.run("m", probe="statement", pll=pll) for pll in ("within-word-l2r", "original")],
+        '"accuracy": 0.25',  # the first of four
+        '"unscored": 1',
+        ("queries", 4),
+        several_scorings="mask-max",
+    ),
     "agreement": Case(
         lambda desk: [desk.run("m"), desk.run("m", probe="embedding")],
         "beyond --max-rank",
@@ -178,6 +180,21 @@ CASES = {
         "1 answers without a confidence",
         "1 answers without a confidence",
         ("answers", 4),
+    ),
+    "compute-time": Case(
+        lambda desk: [desk.run("m", facts=facts, seconds=float(facts)) for facts in (2, 3, 4)],
+        '"queries": 4',
+        '"queries": 4',
+        ("queries", 4),
+        several_scorings='"queries": 4',
+        unfinished="refused: not timed",
+    ),
+    "sizes": Case(
+        lambda desk: [desk.run("a"), desk.run("b")],
+        '"hits@1": 0.25',
+        '"unscored": 1',
+        ("queries", 4),
+        several_scorings="mask-max",
     ),
     "learning": Case(
         lambda desk: [desk.run("m-100"), desk.run("m-200")],
@@ -211,9 +228,8 @@ CASES = {
         unfinished="unfinished",
     ),
 }
-PLANNED = {"ablation", "sizes", "compute-time", "entailment", "chains"}
-"""Studies that make the runs they need: :func:`asked_plan` asks them; entailment and chains have files of tests
-besides."""
+OTHERS = {"entailment", "chains", "validity"}
+"""Studies with tests of their own: two make their runs, one is of planted models."""
 
 
 def made(name: str, desk: Desk) -> tuple[list[Table], str]:
@@ -245,7 +261,7 @@ def check_numbers(tables: Sequence[Table]) -> None:
 
 
 def test_every_study_has_its_case() -> None:
-    assert {study.name for study in STUDIES.entries()} == CASES.keys() | PLANNED | {"validity"}  # of planted models
+    assert {study.name for study in STUDIES.entries()} == CASES.keys() | OTHERS
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -282,7 +298,7 @@ class TestOfFinishedRuns:
         runs = [*of_each[0], *of_each[1]]
         if name in ("agreement", "memory-slope"):  # of so many runs as they take
             runs = [of_each[place % 2][place] for place in range(len(of_each[0]))]
-        if name == "profile":  # of one model
+        if name in ("profile", "ablation", "compute-time"):  # of one model
             with pytest.raises(BadInput, match="models/x/m, models/y/m"):
                 study.analyse(runs)
             return
@@ -306,59 +322,6 @@ class _RenamedDesk(Desk):
         return super().run(f"{folder}{'' if model == 'm' else model}/{last}", reading, pool, **more)
 
 
-# --- studies that make their runs
-
-WORDS = ["France", "Italy", "Spain", "has", "Paris", "Rome", "Madrid"]
-
-
-def scripted(name: str = "m") -> ScriptedModel:
-    return ScriptedModel(WORDS, {"has": {"Paris": 4.0}}, name=name)
-
-
-def capitals() -> QuerySet:
-    space = CandidateSet("capital", ("p", "r", "m"), ("Paris", "Rome", "Madrid"))
-    queries = tuple(
-        Query(f"capital/{gold}", "capital", subject, subject, (gold,), "capital")
-        for subject, gold in (("France", "p"), ("Italy", "r"), ("Spain", "m"))
-    )
-    templates = (Template("[X] has [Y]"), Template("[X] has has [Y]"))
-    return QuerySet("tiny", queries, {"capital": space}, {"capital": Relation("capital", "capital", templates, "1:1")})
-
-
-def silent(_: str) -> Callable[[int, int], None]:
-    return lambda done, total: None
-
-
-def asked_plan(name: str, out: Path, **options: Any) -> list[Table]:
-    study = STUDIES[name]
-    models: list[tuple[str, Any]] = [("m", scripted())]
-    chosen: Any = StatementOptions(**options)
-    if name == "sizes":
-        models = [(f"{place}/m", partial(scripted, f"{place}/m")) for place in "ab"]
-        chosen = SizesOptions(probes=("statement",), **options)
-    elif name == "compute-time":
-        chosen = ComputeTimeOptions(probes=("statement",), queries=(1, 2, 3), **options)
-    found = run_study(study, models, capitals(), chosen, out, silent)
-    return study.tables(found)
-
-
-@pytest.mark.parametrize("name", ["ablation", "sizes", "compute-time"])
-def test_planned_studies_say_how_numbers_were_made(name: str, tmp_path: Path) -> None:
-    check_numbers(asked_plan(name, tmp_path))
-
-
-def test_a_stopped_search_is_a_miss_of_the_ablation_as_of_the_probe(tmp_path: Path) -> None:
-    """Ranks 1, 2 to 3, 2 to 3 of three facts: with --max-rank 1 two searches stop, and accuracy stays 1/3."""
-    whole, stopped = (
-        asked_plan("ablation", tmp_path / name, **more)[0] for name, more in (("a", {}), ("b", {"max_rank": 1}))
-    )
-    for table in (whole, stopped):
-        [row] = [row for row in table.objects() if row["scoring"] == "sum/full"]
-        assert (row["accuracy"], row["queries"], row["unscored"]) == (pytest.approx(1 / 3), 3, 0)
-
-
-def test_sizes_count_queries_and_tell_models_of_one_name_apart(tmp_path: Path) -> None:
-    """Three queries by two templates each are three queries."""
-    rows = asked_plan("sizes", tmp_path)[0].objects()
-    assert [row["queries"] for row in rows] == [3, 3]
-    assert {row["model"] for row in rows} == {"a/m", "b/m"}
+def test_the_ablation_takes_statements_alone(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="of the cloze probe"):
+        STUDIES["ablation"].analyse([Desk(tmp_path, Shape()).run("m")])

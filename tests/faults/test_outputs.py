@@ -23,7 +23,7 @@ from tests.test_foreign_files import OLD, write
 OUTPUTS = ("out", "output")
 RUN, OTHER, MODEL, FACTS, GRAPH, LINK = "run", "other", "model", "facts", "graph", "link"
 GEOGRAPHY = ("--data", "geography")
-ONE_RUN = dict.fromkeys(("depth", "ontology", "length-bias", "relations", "compute-time"), (RUN,))
+ONE_RUN = dict.fromkeys(("ablation", "ontology", "length-bias", "relations", "compute-time"), (RUN,))
 CALLS: dict[str, tuple[str, ...]] = {
     "demo": ("--planted",),
     "plan": ("plan.yaml",),

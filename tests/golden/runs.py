@@ -88,7 +88,10 @@ probed(
 # ---------------------------------------------------------------------------------------------------------- studies
 
 case(
-    "study-ablation-causal", f"study ablation {CAUSAL} {TOWNS} --templates 0,1 --limit 8 --out studies/ablation-causal"
+    "study-ablation-causal",
+    f"probe statement {CAUSAL} {TOWNS} --templates 0,1 --limit 8 --reduction sum,mean --score full,conditional "
+    "--out studies/ablation-causal/causal",
+    "study ablation studies/ablation-causal/causal --out studies/ablation-causal",
 )
 READINGS = [
     (name, reading)

@@ -41,7 +41,7 @@ COMMANDS = {
         "Show what a model learnt and forgot: the same facts before and after training or editing.",
     ),
     "report": ("Look at runs", "Make one HTML file of runs: charts that filter each other, and every answer."),
-    "study": ("Look at runs", "Run planned comparisons, or analyse finished runs."),
+    "study": ("Look at runs", "Analyse finished runs: ways of querying, probes, models, memory and reasoning."),
     "data": ("Data", "Check, describe, sample and fetch data sets."),
     "model": ("Data", "List and fetch small real models for a first run."),
     "build": ("Data", "Make data folders from texts, graphs and ontologies."),

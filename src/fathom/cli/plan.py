@@ -48,7 +48,7 @@ class PlanFolder(BaseModel):
 class PlanFiles(PlanFolder):
     """Options of ``fathom plan``."""
 
-    plan: Path = opt(..., "YAML file: models, data, runs and studies; or a preset, such as bear.", ARGUMENT)
+    plan: Path = opt(..., "YAML file: models, data, runs and studies; or a preset, such as bear or ablation.", ARGUMENT)
     models: Words = opt((), "Models of a preset, names or folders, separated by commas.", Group.MODEL)
     data: Words = opt((), "Where data of a preset are: NAME=FOLDER, separated by commas.", Group.DATA)
     limit: int | None = opt(None, "Facts of each run of a preset, drawn at random.", Group.SELECTION, ge=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -46,27 +46,16 @@ class StudyOfRuns(TableOptions):
     out: Path | None = opt(None, "Folder for tables and pictures.")
 
 
-class StudyFolder(PrintOptions):
-    """Data of a study that makes its runs, and where they go."""
-
-    data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", Group.DATA)
-    out: Path = opt(..., "Folder for the runs and the tables. The same command resumes the study.")
-    overwrite: Overwrite = False
-    dry_run: bool = opt(False, "Only print the estimated time and memory of each run; no weights are read.", Group.RUN)
-
-
-class StudyOfModel(StudyFolder):
-    """One model."""
-
-    model: str = opt(..., "Name, folder or GGUF file of a transformers model.", Group.MODEL)
-
-
-class StudyOfModels(StudyFolder):
-    """Several models."""
+class StudyOfModels(PrintOptions):
+    """Models and data of a study that makes its runs, and where they go."""
 
     models: Words = opt(
         ..., "Names or folders of models, separated by commas.", Group.MODEL, also("--model"), min_length=1
     )
+    data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", Group.DATA)
+    out: Path = opt(..., "Folder for the runs and the tables. The same command resumes the study.")
+    overwrite: Overwrite = False
+    dry_run: bool = opt(False, "Only print the estimated time and memory of each run; no weights are read.", Group.RUN)
 
 
 def _command(study: Study) -> Callable[..., None]:
@@ -79,33 +68,22 @@ def _command(study: Study) -> Callable[..., None]:
         options, *folders = all_of(partial(_options, study, given), *opened)
         _show(study, study.analyse(folders, **dict(options)), chosen)
 
-    def of_model(chosen: StudyOfModel, given: Given) -> None:
-        _make_and_show(study, [chosen.model], chosen, given)
-
     def of_models(chosen: StudyOfModels, given: Given) -> None:
-        _make_and_show(study, chosen.models, chosen, given)
-
-    commands: dict[str, Callable[..., None]] = {"runs": of_runs, "model": of_model, "models": of_models}
-    return commands[study.takes]
-
-
-def _make_and_show(study: Study, models: Sequence[str], chosen: StudyFolder, given: Given) -> None:
-    options = _options(study, given)
-    with starting(f"{study.name} study: loading libraries"):
-        from fathom.plans.planned_study import forecast_study, run_study
         from fathom.probes.models import open_model
 
-        import_module(study.module)
-    if chosen.dry_run:
-        with shown("estimating runs") as progress:
-            chosen.show([forecast_study(study, models, chosen.data, options, chosen.out, progress)])
-        return
-    if study.analysis is None:
-        loaders = [(name, partial(open_model, name, options=options)) for name in models]
-        findings = study.analyse(loaders, chosen.data, options, chosen.out, line)
-    else:
-        findings = run_study(study, [(name, name) for name in models], chosen.data, options, chosen.out)
-    _show(study, findings, chosen)
+        options = _options(study, given)
+        with starting(f"{study.name} study: loading libraries"):
+            from fathom.plans.forecast import forecast_study
+
+            import_module(study.module)
+        if chosen.dry_run:
+            with shown("estimating runs") as progress:
+                chosen.show([forecast_study(study, chosen.models, chosen.data, options, chosen.out, progress)])
+            return
+        loaders = [(name, partial(open_model, name, options=options)) for name in chosen.models]
+        _show(study, study.analyse(loaders, chosen.data, options, chosen.out, line), chosen)
+
+    return of_models if study.takes == "models" else of_runs
 
 
 def _options(study: Study, given: Given) -> Any:
@@ -113,7 +91,7 @@ def _options(study: Study, given: Given) -> Any:
     return parse_options(study.options, given)
 
 
-def _show(study: Study, findings: Any, chosen: StudyOfRuns | StudyFolder) -> None:
+def _show(study: Study, findings: Any, chosen: StudyOfRuns | StudyOfModels) -> None:
     """Print the tables; with a folder, save them, further tables and the plots there."""
     drawn = chosen.out is None or study.save(findings, chosen.out, chosen.overwrite)
     chosen.show(study.tables(findings), study.conclude(findings))

@@ -19,7 +19,6 @@ COMPARISON = Study(
     __name__,
     "",
     ComparisonOptions,
-    analysis=ComparisonOptions,
 )
 
 

@@ -14,7 +14,6 @@ from fathom.models.base import Attention
 from fathom.models.gguf import LIBRARIES
 from fathom.plans.forecast import forecast_steps
 from fathom.plans.steps import Opened, ProbeStep
-from fathom.probes.models import open_model
 from fathom.probes.options import GenerationOptions, StatementOptions
 from fathom.progress import Progress, shown
 from fathom.results.names import folder_names
@@ -52,13 +51,11 @@ def run_demo(name: str, draw: Callable[[int], QuerySet], out: Path) -> list[RunF
 
     :param draw: returns so many facts, and fewer facts from among them.
     """
-    model: Any = open_model(name, RANKING)
-    runs = []
-    for step in _steps(name, model, draw, out):
+    opened, runs = Opened(), list[RunFolder]()
+    for step in _steps(name, opened.model(name, RANKING), draw, out):
         does, facts = ("ranks", RANKED) if step.options is RANKING else ("writes", WRITTEN)
         with shown(f"{step.folder.parent.name} {does} the answers of {facts} facts") as progress:
-            step.model = model
-            step.make(Opened(), progress)
+            step.make(opened, progress)
             runs.append(RunFolder(step.folder))
     return runs
 

@@ -77,8 +77,8 @@ class Plan(NamedTuple):
     def steps(self) -> list[Step]:
         """The distinct steps, those of one model after each other."""
         steps = list({id(run.step): run.step for run in self.runs}.values())
-        order = list(dict.fromkeys(str(step.model) for step in steps))
-        return sorted(steps, key=lambda step: order.index(str(step.model)))
+        order = list(dict.fromkeys(step.model for step in steps))
+        return sorted(steps, key=lambda step: order.index(step.model))
 
 
 def read_plan(file: Path, out: Path) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,8 +16,10 @@ from fathom.plans.record import changed_steps, check_needs, read_record
 from fathom.plans.steps import Opened, ProbeStep, Step
 from fathom.probes import PROBES
 from fathom.progress import Progress, unseen
+from fathom.results.names import folder_names
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
+from fathom.studies import MODEL, Study
 
 if TYPE_CHECKING:
     from fathom.links.forecast import LinkForecast
@@ -90,13 +93,31 @@ def forecast_steps(
     return _table(states, title, _Estimates(Opened(), forecaster), progress, notes)
 
 
+def forecast_study(
+    study: Study, models: Sequence[str], data: str, options: Any, out: Path, progress: Progress = unseen
+) -> Table:
+    """Estimate the runs of a study of models that are left, without weights.
+
+    :raises BadInput: as the study would, before its first run.
+    """
+    from fathom.run.forecast import Forecaster
+
+    forecaster = Forecaster()
+    steps: list[ProbeStep] = []
+    for model, short in zip(models, folder_names(models), strict=True):
+        for planned in study.plan(options, partial(forecaster.shape, model, options), data):
+            name, source = planned.name.replace(MODEL, short), planned.data or data
+            steps.append(ProbeStep(out, name, planned.probe, model, source, planned.options))
+    return forecast_steps(steps, study.name, forecaster, progress, study.bounds)
+
+
 def _table(
     states: Sequence[RunState], title: str, estimate: _Estimates, progress: Progress, about: Sequence[str] = ()
 ) -> Table:
     from fathom.run.forecast import duration
 
     left = [(state, state.step) for state in states if state.left and state.step is not None]
-    left.sort(key=lambda pair: str(pair[1].model))  # the shape of each model is opened once
+    left.sort(key=lambda pair: pair[1].model)  # the shape of each model is opened once
     rows: dict[str, dict[str, Any]] = {state.run: {"run": state.run, "state": state.state} for state in states}
     own = ", ".join(state.run for state in states if state.step is None)
     notes = dict.fromkeys([*about, f"not estimated: {own}"] if own else about)
@@ -148,7 +169,7 @@ class _Estimates:
         if key not in self._known:
             entry = PROBES.find(step.probe) if isinstance(step.probe, str) else step.probe
             source = self._opened.data(step.data, step.options.columns)
-            self._known[key] = self._forecaster.forecast(entry, str(step.model), source, step.options)
+            self._known[key] = self._forecaster.forecast(entry, step.model, source, step.options)
         return self._known[key]
 
     def _of_training(self, step: LinkStep) -> LinkForecast:

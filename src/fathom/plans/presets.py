@@ -1,6 +1,7 @@
-"""Presets: plans without models, such as ``fathom plan bear --models gpt2 --out DIR`` for the tables of a paper.
+"""Presets: plans without models, such as ``fathom plan bear --models gpt2 --out DIR`` for the tables of a paper, or
+``fathom plan ablation --models gpt2 --out DIR`` for the runs of a study.
 
-A preset is one YAML file in ``plans/papers``, or of your own: a :mod:`plan <fathom.plans.file>` with
+A preset is one YAML file in ``plans/presets``, or of your own: a :mod:`plan <fathom.plans.file>` with
 
 - no ``models:``, which ``--models`` fills in;
 - ``kinds:`` in runs, and in studies that make their runs: the kinds of models that they are of, such as causal,
@@ -29,7 +30,7 @@ from fathom.models.parts import find_model
 from fathom.options import Given, read_yaml, separated
 from fathom.plans.content import absolute, in_full
 from fathom.plans.record import WRITTEN_PLAN
-from fathom.plans.tables import PAPERS
+from fathom.plans.tables import PRESETS
 from fathom.results.names import folder_names
 from fathom.results.rows import grouped
 from fathom.store.written import write_output
@@ -38,7 +39,7 @@ from fathom.store.written import write_output
 def find_preset(name: str | Path) -> Path:
     """Return the file of a preset, by its name or path. :raises BadInput: there is none."""
     file = Path(name)
-    known = {preset.stem: preset for preset in sorted(PAPERS.glob("*.yaml"))}
+    known = {preset.stem: preset for preset in sorted(PRESETS.glob("*.yaml"))}
     if not file.is_file() and str(name) not in known:
         raise BadInput(f"no preset '{name}': expected {', '.join(known)}, or a YAML file of your own")
     return file if file.is_file() else known[str(name)]
@@ -93,7 +94,7 @@ def fill_preset(
     content = in_full(read_yaml(file))
     content.setdefault("title", file.stem)
     content["models"] = fill_models(models, device)
-    if content.get("values") and not (PAPERS / str(content["values"])).is_file():
+    if content.get("values") and not (PRESETS / str(content["values"])).is_file():
         content["values"] = absolute(str(file.parent / content["values"]))
     missing, kinds = _fill_data(content, places, limit), kinds_of(models, content["models"])
     content["runs"], skipped = fill_runs(content.get("runs") or {}, kinds, content["models"])

@@ -32,9 +32,9 @@ class Opened:
     def __init__(self) -> None:
         self._data: dict[tuple[str, Order | None], QuerySet] = {}
         self._model: tuple[Any, Any] = (None, None)
-        self._warm: set[tuple[object, Any]] = set()
+        self._warm: set[tuple[object, str]] = set()
 
-    def is_first(self, probe: object, model: Any) -> bool:
+    def is_first(self, probe: object, model: str) -> bool:
         """Return whether a probe of a model is asked for the first time."""
         known = (probe, model) in self._warm
         self._warm.add((probe, model))
@@ -49,14 +49,12 @@ class Opened:
             self._data[key] = read(data, columns)
         return self._data[key]
 
-    def model(self, model: Any, options: ProbeOptions) -> Any:
-        """Open a model by its name, unless it is the last one; call a loader; return a loaded model."""
-        if not isinstance(model, str | Path) and not callable(model):
-            return model
+    def model(self, model: str, options: ProbeOptions) -> Any:
+        """Open a model by its name, unless it is the last one."""
         key = (model, loading_key(options))
         if self._model[0] != key:
             self._model = (None, None)  # frees the memory of the model before
-            self._model = key, model() if callable(model) else open_model(str(model), options)
+            self._model = key, open_model(model, options)
         return self._model[1]
 
 
@@ -72,7 +70,7 @@ class Step:
 
     exclusive: bool = False
     probe: str | Entry = ""
-    model: Any = ""
+    model: str = ""
     data: str | Path | QuerySet
     options: Any
 
@@ -180,8 +178,7 @@ def state_of(step: Step) -> StepState:
 class ProbeStep(Step):
     """A run of a probe.
 
-    :ivar model: name or folder; for studies in one process also a loaded model, or a function that loads it.
-    :ivar data: name or folder, or the data.
+    :ivar model: name or folder. :ivar data: likewise.
     :ivar named: model and data as the plan names them, wherever it is.
     """
 
@@ -190,7 +187,7 @@ class ProbeStep(Step):
         out: Path,
         name: str,
         probe: str | Entry,
-        model: Any,
+        model: str,
         data: str | Path | QuerySet,
         options: ProbeOptions,
         exclusive: bool = False,
@@ -198,7 +195,7 @@ class ProbeStep(Step):
     ) -> None:
         super().__init__(out, name)
         self.probe, self.model, self.data, self.options, self.exclusive = probe, model, data, options, exclusive
-        self.named = named or {"model": str(model), "data": str(data)}
+        self.named = named or {"model": model, "data": str(data)}
 
     @property
     def identity(self) -> Json:

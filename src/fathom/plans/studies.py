@@ -31,7 +31,6 @@ MEMORY = Study(
     "fathom.studies.memory_tables",
     "",
     MemoryOptions,
-    analysis=MemoryOptions,
 )
 
 
@@ -78,7 +77,7 @@ def plan_studies(
         study = known.get(part.study or name)
         if study is None:
             add("study", f"no study '{part.study or name}'; {closest(part.study or name, known)}")
-        elif study.analysis is None:
+        elif study.takes == "models":
             planned += _with_own_runs(name, part, study, content, base, add)
         else:
             for key in (key for key in ("models", "data") if getattr(part, key)):
@@ -109,7 +108,6 @@ def _of_runs(
     name: str, part: StudyPart, study: Study, content: PlanContent, runs: Sequence[PlannedStep], base: Path, add: Add
 ) -> Iterator[PlannedStudy]:
     """Yield a study of runs, or one for each value of ``each``."""
-    assert study.analysis is not None
     chosen, each = matching(part.runs, runs, partial(add, "runs"), content.is_partial), part.each
     if study.takes == "cells":
         links = [run for run in chosen if isinstance(run.step, LinkStep)]
@@ -127,7 +125,7 @@ def _of_runs(
                     "runs",
                     f"{' and '.join(same)} are one cell, {cell}: choose with runs:, or repeat the study with each:",
                 )
-    options = _parsed(study.analysis, part.options, base, add)
+    options = _parsed(study.options, part.options, base, add)
     if isinstance(options, MemoryOptions):
         _check_models(options, [one for one, own in content.runs.items() if own.predictor], add)
     if options is not None:

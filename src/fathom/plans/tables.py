@@ -38,8 +38,8 @@ from fathom.results.datasets import data_tables, leakage_tables
 from fathom.results.tables import Table
 from fathom.scoring.tokens import token_counter
 
-PAPERS = Path(__file__).parent / "papers"
-"""Presets, and the values that papers print."""
+PRESETS = Path(__file__).parent / "presets"
+"""Presets, those of papers with the values that the papers print."""
 FOLDER = "papers"
 VALUES = ("table", "where", "row", "column", "value")
 """Header of a file of values. *where* is for readers: the table, or the section with the value in its text."""
@@ -80,7 +80,7 @@ def plan_tables(
     """
     values: dict[str, dict[tuple[str, str], float]] = {}
     if content.values:
-        file = PAPERS / content.values
+        file = PRESETS / content.values
         try:
             values = read_values(file if file.is_file() else Path(path_from(content.values, base)))
         except BadInput as error:

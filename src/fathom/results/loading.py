@@ -108,7 +108,8 @@ def check_scored(outcome: RunFacts) -> None:
 
 
 def read_scorings(run: RunFolder, model: str, cluster: str = "") -> list[RunFacts]:
-    """Read all scorings of a run that a study has made."""
+    """Read all scorings of a run. :raises BadInput: it is unfinished."""
+    run.refuse_unfinished()
     rows = Rows(run, with_scores=False, cluster=cluster)
     return [RunFacts(run, rows, scoring, model) for scoring in rows.scorings]
 

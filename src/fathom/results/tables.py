@@ -167,7 +167,7 @@ def _with_legends(notes: Iterable[str], estimates: Sequence[Estimate]) -> tuple[
     """Return the notes, the sampling units of the intervals, and the notes of estimates that these lack."""
     from fathom.results.samples import legend
 
-    below = [*notes, *map(legend, dict.fromkeys(one.sample for one in estimates if one.low is not None))]
+    below = [*notes, *map(legend, dict.fromkeys(one.sample for one in estimates if one.low is not None and one.sample))]
     further = dict.fromkeys(one.note for one in estimates)
     return tuple(filter(None, [*below, *(note for note in further if not any(note in own for own in below))]))
 

@@ -2,9 +2,9 @@
 
 A study's module is loaded on first use. It defines
 
-- ``analyse(runs, options)``: returns the findings on finished runs;
-- ``plan(options, model, data)``, optional: the runs that the study needs, which its command makes first. Entailment and
-  chains make theirs themselves, ``analyse(models, data, options, out, announce)``, and plan them for estimates alone;
+- ``analyse(runs, options)``: returns the findings on finished runs. Entailment and chains choose texts by earlier
+  results, so they make their runs themselves: ``analyse(models, data, options, out, announce)``;
+- ``plan(options, model, data)``, of these two: their runs, for estimates alone;
 - ``conclude(findings)``, optional: sentences on the study's claims, printed first;
 - ``tables(findings)``: printed and saved as JSON, CSV and Markdown, each number with its interval and recipe;
 - ``plots(findings)``, optional, and ``files(findings)``, optional: further tables, saved as CSV only.
@@ -44,7 +44,7 @@ REASONING = "Does a model know an ontology, and reason with it?"
 
 
 class PlannedRun(NamedTuple):
-    """A run that a study needs.
+    """A run that a study makes, for estimates.
 
     :param name: path of its folder below the study's, with :data:`MODEL` for the model's name.
     :param probe: its name, or the entry of one that only studies use.
@@ -54,7 +54,6 @@ class PlannedRun(NamedTuple):
     name: str
     probe: str | Entry
     options: ProbeOptions
-    exclusive: bool = False
     data: QuerySet | None = None
 
 
@@ -63,10 +62,9 @@ class Study:
     """An entry of STUDIES.
 
     :param question: heading under which ``fathom study --help`` lists it.
-    :param takes: what its command takes: finished runs, a model, or several; cells: link predictors of a plan, without
-        a command.
-    :param options: of its command; its fields are flags.
-    :param analysis: options of ``analyse``, by default those of the command; None if ``analyse`` makes the runs.
+    :param takes: finished runs; models, if ``analyse`` makes the runs; or cells, link predictors of a plan, without a
+        command.
+    :param options: of ``analyse``; its fields are flags.
     :param example: a command line, without "fathom study".
     :param without: fields of the options that the study sets itself.
     :param bounds: notes on an estimate of its runs, if these depend on their results.
@@ -76,26 +74,25 @@ class Study:
     name: str
     question: str
     does: str
-    takes: Literal["runs", "model", "models", "cells"]
+    takes: Literal["runs", "models", "cells"]
     module: str
     example: str
     options: type[BaseModel] = RunsOptions
     without: tuple[str, ...] = ()
-    analysis: type[BaseModel] | None = RunsOptions
     leaves_out: bool = False
     bounds: tuple[str, ...] = ()
 
     def plan(self, options: Any, model: Callable[[], Any], data: Any) -> list[PlannedRun]:
-        """Return the runs that the study needs of a model, which is loaded if they depend on it.
+        """Return the runs that a study of models makes of one. :raises BadInput: by the options or the data.
 
-        :param data: a query set; for a study that makes its runs itself, their name or folder.
-        :raises BadInput: by the options or the data.
+        :param model: returns its shape.
+        :param data: name or folder.
         """
         return list(self._function("plan")(options, model, data))
 
     def analyse(self, runs: Any, *arguments: Any, **options: Any) -> Any:
-        """Return the findings. :param options: of :attr:`analysis`; a study without takes *arguments* instead."""
-        given = arguments if self.analysis is None else (self.analysis(**options),)
+        """Return the findings. :param options: of :attr:`options`; a study of models takes *arguments* instead."""
+        given = arguments if self.takes == "models" else (self.options(**options),)
         return self._function("analyse")(runs, *given)
 
     def conclude(self, findings: Any) -> list[str]:
@@ -137,34 +134,27 @@ def _module(name: str) -> str:
 
 def _of_runs(name: str, question: str, does: str, kind: type[BaseModel] = RunsOptions, runs: str = "") -> Study:
     example = f"{name} {runs or 'runs/gpt2 runs/bert'}"
-    return Study(name, question, does, "runs", _module(name), example, kind, analysis=kind)
+    return Study(name, question, does, "runs", _module(name), example, kind)
 
 
-def _of_model(
-    name: str,
-    question: str,
-    does: str,
-    kind: type[BaseModel],
-    without: tuple[str, ...] = (),
-    arguments: str = "--model gpt2 --data geography",
-    takes: Literal["model", "models"] = "model",
-    analysis: type[BaseModel] | None = options.PlannedOptions,
-    bounds: tuple[str, ...] = (),
+def _of_models(
+    name: str, does: str, kind: type[BaseModel], without: tuple[str, ...], more: str = "", bounds: tuple[str, ...] = ()
 ) -> Study:
-    example = f"{name} {arguments} --out studies/{name}"
-    return Study(name, question, does, takes, _module(name), example, kind, without, analysis, bounds=bounds)
+    example = f"{name} --model bert-base-cased --data path/to/OntoProbe{more} --out studies/{name}"
+    return Study(name, REASONING, does, "models", _module(name), example, kind, without, bounds=bounds)
 
 
 STUDIES: Registry[Study] = Registry(
     "study",
     "fathom.studies",
     (
-        _of_model(
+        _of_runs(
             "ablation",
             WORDING,
-            "Does the scoring of statements matter? Sum or mean, full or conditional, and masking variants, paired.",
-            options.StatementOptions,
-            ("reduction", "score", "pll"),
+            "Does the scoring of statements matter? Sum or mean, full or conditional, and masking variants, paired. "
+            "fathom plan ablation makes the runs.",
+            options.AllScoringsOptions,
+            "runs/bert-original runs/bert-within-word-l2r",
         ),
         _of_runs(
             "agreement",
@@ -204,21 +194,21 @@ STUDIES: Registry[Study] = Registry(
             options.ValidityOptions,
             "runs/planted-statement runs/planted-vocabulary",
         ),
-        _of_model(
+        _of_runs(
             "compute-time",
             PROBES,
-            "How long does a probe take? Time against number of queries, extrapolated to all of them.",
-            options.ComputeTimeOptions,
-            ("limit", "cluster"),
-            analysis=options.TimeOptions,
+            "How long does a probe take? Time against number of queries, extrapolated to all of them. "
+            "fathom plan compute-time makes the runs.",
+            options.TimeOptions,
+            "timed/runs/*/gpt2/facts/*/*",
         ),
-        _of_model(
+        _of_runs(
             "sizes",
             MODELS,
-            "Do larger models hold more facts, by every probe? Hits@1, 10 and 100 of each model and probe.",
-            options.SizesOptions,
-            arguments="--models gpt2,gpt2-medium --data geography",
-            takes="models",
+            "Do larger models hold more facts, by every probe? Hits@1, 10 and 100 of each model and probe. "
+            "fathom plan sizes makes the runs.",
+            options.AllScoringsOptions,
+            "runs/gpt2 runs/gpt2-medium",
         ),
         Study(
             "learning",
@@ -260,26 +250,19 @@ STUDIES: Registry[Study] = Registry(
             "Do models remember an ontology? Each task's best against the frequency baseline, settings, examples.",
             options.OntologyStudyOptions,
         ),
-        _of_model(
+        _of_models(
             "entailment",
-            REASONING,
             "Does a model reason with what it remembers? Six rules, premises stated, remembered, or neither.",
             options.EntailmentStudyOptions,
             options.DECIDED_BY_ENTAILMENT,
-            "--model bert-base-cased --data path/to/OntoProbe",
-            "models",
-            None,
-            ("an upper bound: the memory runs decide which items have texts in each wording; all are counted",),
+            bounds=("an upper bound: the memory runs decide which items have texts in each wording; all are counted",),
         ),
-        _of_model(
+        _of_models(
             "chains",
-            REASONING,
             "How far does a model follow? Arguments of one, two, three steps, in order, reworded and shuffled.",
             options.ChainStudyOptions,
             options.DECIDED_BY_CHAINS,
-            "--model bert-base-cased --data path/to/OntoProbe --depth 3",
-            "models",
-            None,
+            " --depth 3",
         ),
         _of_runs(
             "choice",

@@ -6,14 +6,13 @@ which report Student's t-test for paired samples).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from fathom.data.queries import QuerySet
-from fathom.errors import BadInput
+from fathom.errors import BadInput, all_of
 from fathom.metrics import uncertainty
-from fathom.models.base import Attention, Model
-from fathom.probes.options import StatementOptions
+from fathom.models.base import Attention
 from fathom.results.claims import Claim, Contrast, decide_by_name, sentences
 from fathom.results.facts import RunFacts
 from fathom.results.loading import check_same, read_scorings
@@ -22,8 +21,7 @@ from fathom.results.pairing import difference
 from fathom.results.tables import Table
 from fathom.scoring.masked import Pll
 from fathom.store.folder import RunFolder
-from fathom.studies import PlannedRun
-from fathom.studies.options import PlannedOptions
+from fathom.studies.options import AllScoringsOptions
 
 DEFAULT_PLL = str(Pll.WITHIN_WORD_L2R)
 UNMASKED = "causal"
@@ -36,27 +34,18 @@ class Ablation(NamedTuple):
     comparisons: list[dict[str, Any]]
 
 
-def plan(options: StatementOptions, model: Callable[[], Model], data: QuerySet) -> list[PlannedRun]:
-    """Return a run for each way of masking, with every way of summing. :param options: without reduction and score."""
-    masked = model().attention is Attention.BIDIRECTIONAL
-    scorings: dict[str, object] = {"reduction": ("sum", "mean"), "score": ("full", "conditional")}
-    runs = [(str(pll), scorings | {"pll": str(pll)}) for pll in Pll] if masked else [(UNMASKED, scorings)]
-    return [PlannedRun(name, "statement", options.model_copy(update=changes)) for name, changes in runs]
-
-
-def analyse(runs: Sequence[RunFolder], options: PlannedOptions = PlannedOptions()) -> Ablation:
+def analyse(runs: Sequence[RunFolder], options: AllScoringsOptions = AllScoringsOptions()) -> Ablation:
     """Compare all ways of scoring in runs of one model.
 
-    :raises BadInput: runs of several models or data sets, or two with the same masking.
+    :raises BadInput: runs of several models or data sets, of another probe, unfinished, or two with the same masking.
     """
     check_same(runs, ("model", "data"))
     outcomes: dict[tuple[str, str], RunFacts] = {}
-    for run in runs:
-        for outcome in read_scorings(run, short_names([run])[0], options.cluster):
-            masked = outcome.attention == Attention.BIDIRECTIONAL
-            arm = (str(run.manifest["identity"]["options"]["pll"]) if masked else UNMASKED, outcome.scoring)
+    for sides in all_of(*(partial(read_scorings, run, short_names([run])[0], options.cluster) for run in runs)):
+        for outcome in sides:
+            arm = (_masking(outcome), outcome.scoring)
             if outcomes.setdefault(arm, outcome) is not outcome:
-                raise BadInput(f"{run.path} scores as another run does: {' '.join(arm)}; give one of them")
+                raise BadInput(f"{outcome.path} scores as another run does: {' '.join(arm)}; give one of them")
     variants = list(dict.fromkeys(variant for variant, _ in outcomes))
     arms = [
         {
@@ -74,6 +63,15 @@ def analyse(runs: Sequence[RunFolder], options: PlannedOptions = PlannedOptions(
         pairs += [((base, score), (variant, score)) for score in ("sum/full", "mean/full") if variant != base]
     compared = [_compare(*pair, outcomes) for pair in pairs if all(arm in outcomes for arm in pair)]
     return Ablation(arms, [comparison for comparison in compared if comparison is not None])
+
+
+def _masking(outcome: RunFacts) -> str:
+    """Return how the tokens of a statement are masked. :raises BadInput: the run does not say."""
+    if outcome.attention != Attention.BIDIRECTIONAL:
+        return UNMASKED
+    if "pll" not in outcome.options:
+        raise BadInput(f"{outcome.path} is of the {outcome.probe} probe: give runs of the statement probe")
+    return str(outcome.options["pll"])
 
 
 def _compare(

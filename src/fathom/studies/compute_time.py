@@ -4,29 +4,22 @@ queries (section 5.1 and figure 5 of the DEER paper)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import product
 from typing import Any, NamedTuple
 
 from scipy import stats
 
-from fathom.data.queries import QuerySet
 from fathom.errors import BadInput, refuse
 from fathom.metrics.correlation import FittedLine, fit_line
-from fathom.models.base import Model
-from fathom.probes import PROBES
 from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.facts import excluded_by_limit
 from fathom.results.loading import check_same
 from fathom.results.rows import grouped
 from fathom.results.saving import Plot
 from fathom.results.tables import Table
-from fathom.run.setup import selected
 from fathom.store.folder import SECONDS, RunFolder
-from fathom.studies import PlannedRun
-from fathom.studies.options import ComputeTimeOptions, TimeOptions
-from fathom.studies.sizes import probes_of
+from fathom.studies.options import TimeOptions
 
 WIDEST = 100.0
 """Largest half of an interval of a logarithm."""
@@ -40,33 +33,12 @@ class Timing(NamedTuple):
     """
 
     probe: str
+    data: str
     points: list[tuple[int, float]]
     line: FittedLine
     total: int
     seconds: float
     error: float
-
-
-def plan(options: ComputeTimeOptions, model: Callable[[], Model], data: QuerySet) -> list[PlannedRun]:
-    """Return runs of each probe, whose times are measured, for each number of queries.
-
-    :raises BadInput: a count of 0 or above the number of queries, or fewer than two counts.
-    """
-    counts = options.queries
-    if not all(counts):
-        raise BadInput(f"--queries: expected numbers above zero, found {','.join(map(str, counts))}")
-    if len(set(counts)) < 2 or len(counts) * options.repeats < 3:
-        raise BadInput("a line needs two numbers of queries or more, and three points")
-    probes = probes_of(options)
-    for probe, chosen in probes:
-        everything = chosen.model_copy(update={"limit": None})
-        available = len(selected(PROBES.find(probe), model(), data, everything).data.queries)
-        if max(counts) > available:
-            raise BadInput(f"{max(counts)} queries are wanted, but {data.name} has {available} after the selection")
-    return [
-        PlannedRun(f"{probe}-{count}-{repeat}", probe, chosen.model_copy(update={"limit": count}), exclusive=True)
-        for (probe, chosen), repeat, count in product(probes, range(options.repeats), counts)
-    ]
 
 
 def analyse(runs: Sequence[RunFolder], options: TimeOptions = TimeOptions()) -> list[Timing]:
@@ -76,7 +48,7 @@ def analyse(runs: Sequence[RunFolder], options: TimeOptions = TimeOptions()) -> 
     """
     check_same(runs, ("model", "data"))
     refuse(
-        f"{run.path} was not timed: make it by fathom study compute-time, or in a plan with exclusive: true"
+        f"{run.path} was not timed: make it by fathom plan compute-time, or in a plan with exclusive: true"
         for run in runs
         if SECONDS not in run.manifest["circumstances"]
     )
@@ -90,7 +62,8 @@ def _timing(probe: str, runs: Sequence[RunFolder], total: int | None) -> Timing:
         raise BadInput(f"{probe}: a line needs two numbers of queries or more, and three points")
     line = fit_line([count for count, _ in points], [seconds for _, seconds in points])
     whole = total or max(count + excluded_by_limit(run) for (count, _), run in zip(points, runs, strict=True))
-    return Timing(probe, points, line, whole, line.slope * whole + line.intercept, line.error_at(whole))
+    data = str(runs[0].manifest["identity"]["data"]["name"])
+    return Timing(probe, data, points, line, whole, line.slope * whole + line.intercept, line.error_at(whole))
 
 
 def conclude(findings: Sequence[Timing]) -> list[str]:
@@ -128,7 +101,8 @@ def tables(findings: Sequence[Timing]) -> list[Table]:
 def _number(timing: Timing, name: str, value: float, error: float) -> Estimate:
     """Return *value* with Student's interval of its logarithm, since a time is above 0."""
     width = float(stats.t.ppf(0.975, timing.line.n - 2)) * error / value if value > 0 else float("nan")
-    recipe = f"{name}|probe:{timing.probe}|queries:{timing.total}|line through {timing.line.n} times on this machine"
+    about = f"data:{timing.data}|probe:{timing.probe}|queries:{timing.total}"
+    recipe = f"{name}|{about}|line through {timing.line.n} times on this machine"
     if not value > 0:
         return point_estimate("the line falls below 0: measure more queries", recipe, value, timing.line.n, ".4g")
     if width > WIDEST:

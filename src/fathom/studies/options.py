@@ -24,10 +24,7 @@ from fathom.options import (
     opt,
     separated,
 )
-from fathom.probes.options import ChoiceOptions, EntailmentOptions, FewShotOptions, StatementOptions
-from fathom.probes.shared_options import Numbers
-
-__all__ = ["StatementOptions"]
+from fathom.probes.options import ChoiceOptions, EntailmentOptions
 
 
 class StudyOptions(BaseModel):
@@ -43,7 +40,9 @@ class RunsOptions(StudyOptions):
     cluster: str = opt("", CLUSTER, Group.OUTPUT)
 
 
-class PlannedOptions(StudyOptions):
+class AllScoringsOptions(StudyOptions):
+    """Options of studies of finished runs, in all their scorings."""
+
     cluster: str = opt("", CLUSTER, Group.OUTPUT)
 
 
@@ -165,37 +164,7 @@ class OntologyStudyOptions(StudyOptions):
     cluster: str = opt("", f"{KEYS}; by default the items of each task.", Group.OUTPUT)
 
 
-class SeveralProbesOptions(FewShotOptions):
-    """Options of a study that runs several probes, each of which takes those that it has."""
-
-    group: ClassVar = Group.SELECTION
-
-    model_config = ConfigDict(extra="allow")
-
-    probes: Words = opt(("embedding",), "Probes, separated by commas.")
-    max_rank: int | None = opt(None, "Rank at which the statement probe may stop.", ge=1)
-
-    def given(self) -> dict[str, Any]:
-        own = set(type(self).model_fields) - set(FewShotOptions.model_fields) - {"max_rank"}
-        return {name: getattr(self, name) for name in self.model_fields_set - own}
-
-
-class SizesOptions(SeveralProbesOptions):
-    probes: Words = opt(("embedding", "vocabulary", "statement"), "Probes, separated by commas.")
-    max_rank: int | None = opt(
-        None, "Rank at which the statement probe may stop; by default 100, which Hits@100 needs.", ge=1
-    )
-
-
 class TimeOptions(StudyOptions):
-    total: int | None = opt(None, "Queries to extrapolate to; by default all of them.")
-
-
-class ComputeTimeOptions(SeveralProbesOptions):
-    queries: Numbers = opt(
-        (16, 31, 46, 61, 76, 91, 106, 121, 136, 151), "Numbers of queries to time, separated by commas."
-    )
-    repeats: int = opt(3, "Times that each number is timed.", ge=1)
     total: int | None = opt(None, "Queries to extrapolate to; by default all of them.")
 
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from fathom.data.queries import QuerySet
-from fathom.errors import BadInput, refuse
-from fathom.models.base import Model
-from fathom.options import parse_options
-from fathom.probes import PROBES
-from fathom.probes.options import ProbeOptions
+from fathom.errors import BadInput, all_of
 from fathom.results.baselines import NO_KNOWLEDGE, RunBaselines
 from fathom.results.estimates import point_estimate
 from fathom.results.facts import RunFacts
@@ -23,13 +19,10 @@ from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
-from fathom.studies import MODEL, PlannedRun
 from fathom.studies.changes import AccuracyChange, decide_changes
-from fathom.studies.options import PlannedOptions, SeveralProbesOptions, SizesOptions
+from fathom.studies.options import AllScoringsOptions
 
 CUTS = (1, 10, 100)
-MAX_RANK = 100
-"""Default of the statement probe's ``max_rank``: the greatest cut needs no more."""
 
 
 class Sizes(NamedTuple):
@@ -42,22 +35,15 @@ class Sizes(NamedTuple):
     steps: list[AccuracyChange]
 
 
-def plan(options: SizesOptions, model: Callable[[], Model], data: QuerySet) -> list[PlannedRun]:
-    """Return a run of each probe. :raises BadInput: see :func:`probes_of`."""
-    return [PlannedRun(f"{name}-{MODEL}", name, chosen) for name, chosen in probes_of(options, max_rank=MAX_RANK)]
-
-
-def analyse(runs: Sequence[RunFolder], options: PlannedOptions = PlannedOptions()) -> Sizes:
+def analyse(runs: Sequence[RunFolder], options: AllScoringsOptions = AllScoringsOptions()) -> Sizes:
     """Order the runs of each probe by the size of their models, and compare each with the next.
 
-    :raises BadInput: runs of several data sets.
+    :raises BadInput: runs of several data sets, or unfinished.
     """
     check_same(runs, ("data",))
-    sides = [
-        (f"{side.probe} {side.scoring}", side)
-        for run, name in zip(runs, short_names(runs), strict=True)
-        for side in read_scorings(run, name, options.cluster)
-    ]
+    named = zip(runs, short_names(runs), strict=True)
+    read = all_of(*(partial(read_scorings, run, name, options.cluster) for run, name in named))
+    sides = [(f"{side.probe} {side.scoring}", side) for scorings in read for side in scorings]
     sides.sort(key=lambda pair: (pair[0], pair[1].parameters or 0))
     pairs = [(probe, *pair) for probe, outcomes in grouped(sides).items() for pair in pairwise(outcomes)]
     lines = [
@@ -73,23 +59,6 @@ def analyse(runs: Sequence[RunFolder], options: PlannedOptions = PlannedOptions(
         for probe, side in sides
     ]
     return Sizes(lines, steps_between(pairs))
-
-
-def probes_of(options: SeveralProbesOptions, **defaults: object) -> list[tuple[str, ProbeOptions]]:
-    """Return each probe with those of the options that it has.
-
-    :raises BadInput: no probe, a probe of link predictors, an option that no probe has.
-    """
-    entries = [PROBES.find(probe) for probe in options.probes]
-    given = defaults | options.given()
-    refuse(f"the {entry.name} probe needs a {entry.needs}" for entry in entries if entry.needs != "language model")
-    fields = {name for entry in entries for name in entry.options.model_fields} | {"max_rank"}
-    unknown = sorted(given.keys() - fields)
-    if unknown or not entries:
-        raise BadInput(f"there is no option {', '.join(unknown)}: there is {', '.join(sorted(fields))}")
-    own = [{name: value for name, value in given.items() if name in entry.options.model_fields} for entry in entries]
-    kinds = [cast("type[ProbeOptions]", entry.options) for entry in entries]  # of language models
-    return [(entry.name, parse_options(kind, chosen)) for entry, kind, chosen in zip(entries, kinds, own, strict=True)]
 
 
 def steps_between(pairs: Sequence[tuple[str, RunFacts, RunFacts]]) -> list[AccuracyChange]:
