@@ -405,6 +405,7 @@ def test_studies_want_whole_runs(fathom, tmp_path):
     config = tmp_path / "c.yaml"
     config.write_text("part: 1/2\n")
     for said in (["--part", "1/2"], ["--config", config]):
-        code, _, told = fathom("study", "sizes", "--models", "m", "--data", "geography", "--out", tmp_path / "s", *said)
+        asked = ("study", "entailment", "--models", "m", "--data", "geography", "--out", tmp_path / "s")
+        code, _, told = fathom(*asked, *said)
         assert code == 2
         assert "--part" in told
