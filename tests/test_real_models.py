@@ -91,10 +91,11 @@ REASONS = {
     "memory-slope": ("fathom kgc evaluate", "found 5"),
     "items": ("continent", "among 6 candidates", "--pool"),
     "choice": ("expected a run on OntoProbe's", "found no memorising task"),
+    "compute-time": ("was not timed", "exclusive: true"),
 }
 """Why a study says nothing of the runs of all probes; the others print findings."""
 RANKING = ("statement", "embedding")
-REASONS_OF_RANKING = {name: REASONS[name] for name in ("calibration", "validity", "choice")} | {
+REASONS_OF_RANKING = {name: REASONS[name] for name in ("calibration", "validity", "choice", "compute-time")} | {
     "rankings": ("two models", "alone"),
     "perplexity": ("no perplexities", "--perplexity"),
     "memory-slope": ("fathom kgc evaluate", "found 2"),
