@@ -318,7 +318,7 @@ def test_what_it_does_not_know_is_not_held_against_it(tmp_path):
 
 
 def primed_line(folder: Path, said: Sequence[int], called_out: Sequence[str]) -> Alteration:
-    """Four facts of one relation, right answers 0, 1, 3 and 4: what is said of each, and which answer is called out."""
+    """Four facts of one relation, right answers 0, 1, 3 and 4: what is said of each, and which answer counts."""
     data = world([[0], [1], [3], [4]], relations=1)
     primed = replace(
         data,

@@ -47,16 +47,17 @@ def open_shape(name: str, options: ProbeOptions) -> Model:
 
 def check_model(name: str, options: ProbeOptions) -> None:
     """Check that a model to be loaded here exists. :raises BadInput: it does not."""
-    if not _is_served(options):
+    if not is_served(options):
         _find(name, options)
 
 
 def model_hash(name: str, options: ProbeOptions) -> str | None:
     """Return the content hash of a model on this disk, as in a run's identity; None of one on the hub or a server."""
-    return None if _is_served(options) or not os.path.exists(name) else content_hash(*_find(name, options))
+    return None if is_served(options) or not os.path.exists(name) else content_hash(*_find(name, options))
 
 
-def _is_served(options: ProbeOptions) -> bool:
+def is_served(options: ProbeOptions) -> bool:
+    """Return whether a server runs the model."""
     return isinstance(options, ServerOptions) and options.server is not None
 
 
@@ -76,7 +77,7 @@ def check_loaded(model: Any, options: ProbeOptions) -> None:
     """:raises BadInput: the options say how to load the model, or the probe needs more than the model gives."""
     from fathom.models.likelihoods import LikelihoodServer
 
-    if ignored := "--server" if _is_served(options) else _loading_flags(options):
+    if ignored := "--server" if is_served(options) else _loading_flags(options):
         raise BadInput(f"{ignored}: the model is loaded already; give its name or folder instead")
     if model.tokenizer is None and not isinstance(options, ServedOptions):
         raise BadInput("a chat server only writes, this probe needs likelihoods or states: use choice, generation")

@@ -1,4 +1,4 @@
-"""Whether a model prefers a position among the options of multiple-choice questions, whatever option is there."""
+"""Whether a model prefers a position among the options of multiple-choice questions."""
 
 from __future__ import annotations
 

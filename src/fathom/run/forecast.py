@@ -33,11 +33,10 @@ from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.generation import generate_greedily
 from fathom.models.likelihoods import LikelihoodServer
 from fathom.models.local import LocalModel
-from fathom.models.options import ServerOptions
 from fathom.models.parts import load_causal_tokenizer
 from fathom.models.server import ChatServer
 from fathom.probes import Entry
-from fathom.probes.models import loading_key, open_shape
+from fathom.probes.models import is_served, loading_key, open_shape
 from fathom.probes.options import ProbeOptions
 from fathom.probes.shared_options import EvaluationOptions
 from fathom.progress import unseen
@@ -284,7 +283,7 @@ class Forecaster:
 
         :raises BadInput: as the run would, before it begins; or its work cannot be known.
         """
-        if _is_served(options):
+        if is_served(options):
             return _forecast_calls(entry, model, data, options)
         watch = self._watch(model, options)
         source = data.source if isinstance(data, NarrowedData) else data
@@ -303,7 +302,7 @@ class Forecaster:
 
     def shape(self, model: str, options: ProbeOptions) -> Any:
         """Return a model that has no weights, or a server that cannot be called."""
-        return _unconnected(model, options) if _is_served(options) else self._watch(model, options).model
+        return _unconnected(model, options) if is_served(options) else self._watch(model, options).model
 
     def _watch(self, model: str, options: ProbeOptions) -> Stopwatch:
         key = json.dumps([model, options.device, loading_key(options)], default=str)
@@ -386,10 +385,6 @@ def forecast_ranking(
     seconds = STARTING + prepared - began + queries * each
     notes = [f"each query takes as long as the mean of {few.queries.num_rows}"]
     return Forecast(queries, None, None, None, seconds, _peak_bytes(device), notes)
-
-
-def _is_served(options: ProbeOptions) -> bool:
-    return isinstance(options, ServerOptions) and options.server is not None
 
 
 def _unconnected(model: str, options: ProbeOptions) -> Any:
