@@ -38,7 +38,7 @@ lint: install-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/oxlint --quiet --deny-warnings src/fathom/report/assets
+	$(BIN)/oxlint --quiet --deny-warnings src/fathom/studies/report/assets
 
 docs: install-test
 	$(BIN)/python docs/site/build.py

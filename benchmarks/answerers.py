@@ -8,12 +8,12 @@ from pathlib import Path
 
 from harness import DATA, Table, benchmark, scratch
 
-from fathom.building.ontology import build_ontology
-from fathom.building.options import OntologyBuildOptions
-from fathom.formats import read
-from fathom.formats.ontoprobe import is_ontoprobe, read_patterns
-from fathom.prompts.alterations import arguments
-from fathom.prompts.ontology import RULES
+from fathom.data.formats import read
+from fathom.data.formats.ontoprobe import is_ontoprobe, read_patterns
+from fathom.data.prompts.alterations import arguments
+from fathom.data.prompts.ontology import RULES
+from fathom_build.ontology import build_ontology
+from fathom_build.options import OntologyBuildOptions
 
 STUDIES = ("entailment", "choice", "chains")
 ENOUGH = 48

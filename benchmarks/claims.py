@@ -36,10 +36,6 @@ from tests.test_memory_slope import eased, run_of
 from tests.test_study_calibration import drawn as drawn_answers
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
-from fathom.links.folder import MANIFEST
-from fathom.metrics.confidence import calibration_gaps, cautious_sum, debiased_sum
-from fathom.metrics.significance import holm
-from fathom.metrics.uncertainty import Interval, crossed
 from fathom.results import estimates
 from fathom.results.baselines import BaselineComparison, above_chance
 from fathom.results.claims import Claim, Contrast, Decision, decide
@@ -47,6 +43,9 @@ from fathom.results.compare import compare
 from fathom.results.diff import diff
 from fathom.results.estimates import Estimate
 from fathom.results.facts import BY_TEMPLATE, FREE
+from fathom.results.metrics.confidence import calibration_gaps, cautious_sum, debiased_sum
+from fathom.results.metrics.significance import holm
+from fathom.results.metrics.uncertainty import Interval, crossed
 from fathom.results.power import detectable
 from fathom.results.samples import Sample, drawn
 from fathom.results.summary import summarise
@@ -57,8 +56,6 @@ from fathom.studies import (
     items,
     learning,
     length_bias,
-    memory,
-    memory_slope,
     ontology,
     profile,
     rankings,
@@ -68,6 +65,8 @@ from fathom.studies import (
 from fathom.studies import relations as relations_study
 from fathom.studies.options import RankingsOptions, RepeatedOptions, ValidityOptions
 from fathom.studies.validity_estimates import BIASES
+from fathom_kgc.links.folder import MANIFEST
+from fathom_kgc.studies import memory, memory_slope
 
 Random = np.random.Generator
 Floats = npt.NDArray[np.float64]

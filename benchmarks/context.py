@@ -21,12 +21,12 @@ from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
-from fathom.building.cloze import corpora
-from fathom.building.cloze.entities import read_entities
-from fathom.building.cloze.leaks import is_common
-from fathom.building.cloze.names import NameFinder
-from fathom.building.cloze.typography import fold
-from fathom.building.options import ClozeBuildOptions
+from fathom_build.cloze import corpora
+from fathom_build.cloze.entities import read_entities
+from fathom_build.cloze.leaks import is_common
+from fathom_build.cloze.names import NameFinder
+from fathom_build.cloze.typography import fold
+from fathom_build.options import ClozeBuildOptions
 
 BEFORE = {"biomedical": 2766, "general": 4355}
 """Held-out prompts before the rules; half of them must remain."""

@@ -91,8 +91,8 @@ def corpus(
 
 @benchmark
 def _corpus(corpus: Path, entities: Path, out: Path) -> None:
-    from fathom.building.cloze.build import build_cloze
-    from fathom.building.options import ClozeFiles
+    from fathom_build.cloze.build import build_cloze
+    from fathom_build.options import ClozeFiles
 
     built, took = timed(lambda: build_cloze(ClozeFiles(input=(corpus,), entities=(f"chemicals={entities}",), out=out)))
     print(json.dumps([*took, peak(), {step.what: step.left for step in built.steps}]))
@@ -101,7 +101,7 @@ def _corpus(corpus: Path, entities: Path, out: Path) -> None:
 @benchmark
 def corpus_records(folder: Path, records: int = 10_000_000) -> None:
     """Measure keeping track of which of so many records count; PMIDs are drawn at random."""
-    from fathom.building.cloze.rows import Occurrences
+    from fathom_build.cloze.rows import Occurrences
 
     draw = random.Random(0)
     folder.mkdir(parents=True)

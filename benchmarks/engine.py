@@ -28,8 +28,8 @@ from harness import (
 from torch.nn import functional
 
 import fathom
-from fathom.models.base import LinearHead, Model
-from fathom.scoring.memory import Budget
+from fathom.engine.models.base import LinearHead, Model
+from fathom.engine.scoring.memory import Budget
 
 RELATION = "P36"
 Mode = Literal["causal", "llama", "masked", "tokens", "host"]
@@ -47,16 +47,16 @@ def statements(count: int) -> list[Any]:
 
 
 def causal(model: Model, prompts: list[Any]) -> Callable[[], Any]:
-    from fathom.scoring.causal import causal_log_probs
-    from fathom.scoring.tokens import encode_causal
+    from fathom.engine.scoring.causal import causal_log_probs
+    from fathom.engine.scoring.tokens import encode_causal
 
     ids = [tokens.ids.tolist() for tokens in encode_causal(model.tokenizer, prompts, model.tokenizer.bos_token_id)]
     return lambda: causal_log_probs(model, ids, Budget(None, model.device))
 
 
 def masked(model: Model, prompts: list[Any]) -> Callable[[], Any]:
-    from fathom.scoring.masked import Pll, masked_log_probs
-    from fathom.scoring.tokens import encode_masked
+    from fathom.engine.scoring.masked import Pll, masked_log_probs
+    from fathom.engine.scoring.tokens import encode_masked
 
     tokens, budget = encode_masked(model.tokenizer, prompts), Budget(None, model.device)
     masked_log_probs(model, tokens[:2], Pll.WITHIN_WORD_L2R, budget)  # the model's checks
@@ -65,7 +65,7 @@ def masked(model: Model, prompts: list[Any]) -> Callable[[], Any]:
 
 def tokens(prompts: list[Any]) -> Callable[[], Any]:
     """Statements as tokens with roles, without any model."""
-    from fathom.scoring.tokens import encode_causal
+    from fathom.engine.scoring.tokens import encode_causal
 
     words = tokenizer("gpt2")
     encode_causal(words, prompts[:2], words.bos_token_id)
@@ -74,8 +74,8 @@ def tokens(prompts: list[Any]) -> Callable[[], Any]:
 
 def host(limit: int) -> Callable[[], Any]:
     """The statement probe from prompts to Parquet, with scores made of token ids: the time that a fast device waits."""
-    from fathom.scoring import statements as engine
-    from fathom.scoring.trie import build_trie
+    from fathom.engine.scoring import statements as engine
+    from fathom.engine.scoring.trie import build_trie
 
     def from_ids(model: Any, sequences: list[list[int]], budget: Any, vectors: Any = None) -> list[np.ndarray]:
         build_trie(sequences)
@@ -121,8 +121,8 @@ def masked_peak(queries: int = 2, layers: int = 12, rounds: int = 7, size: int =
     processor, so that other work on the machine affects all alike. Attention, GELU, sums and layer norms take time but
     count no operations.
     """
-    from fathom.models.kernels import FastLinear, _onednn_linear
-    from fathom.scoring import masked as engine
+    from fathom.engine.models.kernels import FastLinear, _onednn_linear
+    from fathom.engine.scoring import masked as engine
 
     torch.set_num_threads(1)
     score = masked(bert(layers), statements(queries))
@@ -174,7 +174,7 @@ def allocator(queries: int = 8, layers: int = 4, rounds: int = 3) -> None:
 @benchmark
 def _allocated(way: str, queries: int, layers: int) -> None:
     torch.set_num_threads(1)
-    setting = patch("fathom.models.kernels.keep_freed_memory") if way == "handed back" else patch.dict({})
+    setting = patch("fathom.engine.models.kernels.keep_freed_memory") if way == "handed back" else patch.dict({})
     with setting:
         score = causal(llama(layers), statements(queries))
         print(timed(score)[1].cpu)
@@ -199,7 +199,7 @@ def kernels(title: str, ways: dict[str, Callable[[], Any]], operations: float = 
 @benchmark
 def products() -> None:
     """Time a linear layer with GELU, by oneDNN and by MKL."""
-    from fathom.models.kernels import _onednn_linear, keep_freed_memory
+    from fathom.engine.models.kernels import _onednn_linear, keep_freed_memory
 
     torch.set_num_threads(1)
     keep_freed_memory()
@@ -216,7 +216,7 @@ def products() -> None:
 @benchmark
 def head() -> None:
     """Time the soft-max over GPT-2's vocabulary: Fathom's slices, all logits at once, torch's loss."""
-    from fathom.scoring.head import CPU_LOGITS, _by_vocabulary_slices
+    from fathom.engine.scoring.head import CPU_LOGITS, _by_vocabulary_slices
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -250,10 +250,10 @@ def head() -> None:
 @benchmark
 def states(queries: int = 4, rounds: int = 3) -> None:
     """Compare a shared prefix run once with plain batches, for recurrent and hybrid models."""
-    from fathom.scoring import causal as engine
-    from fathom.scoring.causal import by_levels
-    from fathom.scoring.tokens import encode_causal
-    from fathom.scoring.trie import build_trie
+    from fathom.engine.scoring import causal as engine
+    from fathom.engine.scoring.causal import by_levels
+    from fathom.engine.scoring.tokens import encode_causal
+    from fathom.engine.scoring.trie import build_trie
 
     words = tokenizer("gpt2")
     jamba = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 8}
@@ -295,7 +295,7 @@ def precision(models: tuple[str, ...], count: int = 200) -> None:
     from tests.test_precision import statements as texts
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from fathom.scoring.causal import causal_log_probs
+    from fathom.engine.scoring.causal import causal_log_probs
 
     torch.set_num_threads(1)
     table = Table("model", "way", "rms, token", "max, token", "rms, statement", "max, statement")
@@ -305,7 +305,11 @@ def precision(models: tuple[str, ...], count: int = 200) -> None:
         exact = loop(folder, ids, torch.float64)
         ways = {"transformers": loop(folder, ids, torch.float32)}
         for way in ("Fathom", "Fathom, layers not exchanged"):
-            setting = patch.dict({}) if way == "Fathom" else patch("fathom.models.local.use_fast_kernels", lambda _: [])
+            setting = (
+                patch.dict({})
+                if way == "Fathom"
+                else patch("fathom.engine.models.local.use_fast_kernels", lambda _: [])
+            )
             with setting:
                 model = fathom.wrap_model(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), words)
                 ways[way] = [row[1:] for row in causal_log_probs(model, ids, Budget(None, model.device))]

@@ -123,8 +123,8 @@ def deer(
     """
     import torch
 
-    from fathom.scoring.memory import Budget
-    from fathom.scoring.vectors import Pooling, text_vectors
+    from fathom.engine.scoring.memory import Budget
+    from fathom.engine.scoring.vectors import Pooling, text_vectors
 
     texts = prompts(queries, entities)
     table = Table("dtype", "text", "reference, s each", "Fathom, s each", "ratio", "largest difference", "least cosine")
@@ -157,7 +157,7 @@ def rank_all() -> None:
     """Rank the 3,134 test queries of WN18RR against all 40,943 entities, filtered, the ten best listed."""
     import torch
 
-    from fathom.scoring.similarity import VectorSpace, rank_by_cosine
+    from fathom.engine.scoring.similarity import VectorSpace, rank_by_cosine
 
     data = fathom.read_data(DATA / "wn18rr")
     space = data.candidates["entities"]

@@ -49,9 +49,9 @@ def forecast(models: Path | None = None) -> None:
 @benchmark
 def _estimate(number: int, folder: Path) -> None:
     """Print the estimated seconds and GB of a run."""
-    from fathom.formats import read
+    from fathom.data.formats import read
     from fathom.probes import PROBES
-    from fathom.run.forecast import Forecaster
+    from fathom.probes.run.forecast import Forecaster
 
     probe, model, data, options = RUNS[number]
     entry = PROBES.find(probe)
@@ -63,7 +63,7 @@ def _estimate(number: int, folder: Path) -> None:
 def _make(number: int, folder: Path) -> None:
     """Print the seconds and peak GB of a run."""
     import fathom
-    import fathom.run.setup  # loads the libraries
+    import fathom.probes.run.setup  # loads the libraries
 
     probe, model, data, options = RUNS[number]
     with scratch() as out:

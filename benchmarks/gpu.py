@@ -155,9 +155,9 @@ def busy(given: argparse.Namespace, folder: str) -> float | str:
 
 def statements(count: int) -> tuple[list, list[str]]:
     """Queries of BEAR's P36 and their statements in the first template."""
+    from fathom.data.formats import read
     from fathom.data.selection.filters import select
     from fathom.data.selection.options import Selection
-    from fathom.formats import read
 
     data = select(read(DATA / "bear" / "BEAR"), Selection(relations=["P36"])).data
     template, names = data.relations["P36"].templates[0], data.candidates["P36"].names
@@ -236,7 +236,7 @@ def large(given: argparse.Namespace, where: Path) -> dict:
     import torch
 
     import fathom
-    from fathom.models.local import LocalModel
+    from fathom.engine.models.local import LocalModel
 
     folder = folder_of("tiny" if given.smoke else "8B", where, "bfloat16", given.device)
     model = fathom.load_model(folder, device=given.device, dtype="bfloat16")
@@ -323,7 +323,7 @@ def packed(size: int, tokens: int) -> tuple:
     import torch
     from transformers import GPT2TokenizerFast
 
-    from fathom.scoring.trie import blocks_from, build_trie
+    from fathom.engine.scoring.trie import blocks_from, build_trie
 
     tokenizer = GPT2TokenizerFast.from_pretrained(DATA / "tokenizers" / "gpt2")
     _, texts = statements(60)

@@ -27,9 +27,9 @@ from typing import Any, Literal
 from harness import DATA, Table, benchmark, share_interval
 from sklearn.metrics import cohen_kappa_score
 
-from fathom.building.cloze import corpora
-from fathom.building.cloze.build import build_cloze
-from fathom.building.options import ClozeBuildOptions, ClozeFiles
+from fathom_build.cloze import corpora
+from fathom_build.cloze.build import build_cloze
+from fathom_build.options import ClozeBuildOptions, ClozeFiles
 
 LABELS = Path(__file__).with_name("labelled.tsv")
 SEED, DRAWN = "20261126", 200

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from harness import DATA, Table, benchmark, share_interval
 
-from fathom.building.cloze.entities import ListedEntity
-from fathom.building.cloze.leaks import LEAKS, Leaks
-from fathom.building.cloze.sentences import KEPT, Selector
-from fathom.building.options import ClozeBuildOptions
+from fathom_build.cloze.entities import ListedEntity
+from fathom_build.cloze.leaks import LEAKS, Leaks
+from fathom_build.cloze.sentences import KEPT, Selector
+from fathom_build.options import ClozeBuildOptions
 
 FRAMES = (
     "{a} was measured in patients with {b} before treatment",

@@ -16,12 +16,13 @@ from torch.nn.functional import cross_entropy, normalize
 from transformers import BertConfig
 
 import fathom
+import fathom_kgc
 from fathom.data.graph.links import split_links
-from fathom.links.base import shuffled
-from fathom.links.options import SimKgc
-from fathom.links.simkgc import SHORT, Predictor
-from fathom.scoring.similarity import VectorSpace, rank_by_cosine
+from fathom.engine.scoring.similarity import VectorSpace, rank_by_cosine
 from fathom.training.loop import grouped
+from fathom_kgc.links.base import shuffled
+from fathom_kgc.links.options import SimKgc
+from fathom_kgc.links.simkgc import SHORT, Predictor
 
 DIMENSIONS = 384
 SHARD = 512
@@ -213,12 +214,12 @@ def links_full(
     clock, triples = Clock(minutes), len(graph.graph.training)
     options = {"weights": str(bert), "epochs": epochs, "batch_size": batch_size, "precision": precision}
     try:
-        ended = fathom.train_links(
+        ended = fathom_kgc.train_links(
             "simkgc", graph, out / "model", clock, checkpoint_minutes=minutes / CHECKPOINTS, **options
         )["ended"]
         report(clock, triples, epochs, precision)
         print(json.dumps(ended))
-        result = fathom.evaluate_links(out / "model", graph, out / "run", Clock(minutes))
+        result = fathom_kgc.evaluate_links(out / "model", graph, out / "run", Clock(minutes))
         print(result.summary().to_text())
     except OutOfTime:
         report(clock, triples, epochs, precision)

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness import Table, benchmark, fathom_command, peak, scratch, timed
 
 import fathom
-from fathom.prompts.ontology import TASKS
+from fathom.data.prompts.ontology import TASKS
 from fathom.store.folder import RunFolder
 
 SPECIAL = {
@@ -113,8 +113,8 @@ def ontology_size(classes: int = 100_000, instances: int = 200_000, folder: Path
     A class is below one of an eighth as many (and every tenth is defined by an intersection), a thing is stated to be
     of two classes that have nothing to do with each other. One thread.
     """
-    from fathom.building.ontology import build_ontology
-    from fathom.building.options import OntologyBuildOptions
+    from fathom_build.ontology import build_ontology
+    from fathom_build.options import OntologyBuildOptions
 
     with scratch(folder) as place:
         file = place / "ontology.ttl"

@@ -65,7 +65,7 @@ def sample_bear(source: Path, folder: Path, number: int) -> None:
 
 def sample_trex(source: Path, folder: Path, number: int) -> None:
     """Write some facts of each relation and the templates."""
-    from fathom.reading import read_text
+    from fathom.base.reading import read_text
 
     folder.mkdir(parents=True)
     (folder / "relations.jsonl").write_text((source / "relations.jsonl").read_text("utf-8"), "utf-8")

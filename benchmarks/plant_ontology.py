@@ -15,15 +15,15 @@ from harness import DATA, benchmark, timed
 from transformers import PreTrainedTokenizerBase
 
 import fathom
+from fathom.data.formats.ontoprobe import read_patterns
+from fathom.data.prompts.entailment import RuleItem, RuleWording, W, X, Y, Z, items, phrase_of, text_of
+from fathom.data.prompts.ontology import RULES
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Prompt, Template
-from fathom.formats.ontoprobe import read_patterns
-from fathom.prompts.entailment import RuleItem, RuleWording, W, X, Y, Z, items, phrase_of, text_of
-from fathom.prompts.ontology import RULES
+from fathom.engine.scoring.tokens import Role, Tokens, encode_causal, encode_masked
+from fathom.engine.scoring.trie import padded
 from fathom.results.saving import save as draw
 from fathom.results.tables import render
-from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
-from fathom.scoring.trie import padded
 from fathom.studies.options import EntailmentStudyOptions
 from fathom.studies.reasoning import entailment
 from fathom.training.loop import train

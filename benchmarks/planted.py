@@ -16,8 +16,8 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.data.selection.readings import apply_reading
 from fathom.data.templates import Prompt, Template
-from fathom.scoring.tokens import Role, Tokens, encode_masked
-from fathom.scoring.trie import padded
+from fathom.engine.scoring.tokens import Role, Tokens, encode_masked
+from fathom.engine.scoring.trie import padded
 from fathom.training.loop import train
 from fathom.training.small import (
     NO_TARGET,

@@ -14,12 +14,12 @@ from typing import Any
 
 from harness import DATA, Table, benchmark
 
-from fathom.building.fetch import fetch as fetch_entry
-from fathom.building.options import FetchOptions
+from fathom.base.errors import BadInput, RunFailed
+from fathom.data.fetch import fetch as fetch_entry
+from fathom.data.formats import examine
+from fathom.data.options import FetchOptions
 from fathom.data.published import PublishedDataset, catalogue
 from fathom.data.queries import Query, QuerySet
-from fathom.errors import BadInput, RunFailed
-from fathom.formats import examine
 
 Expected = tuple[str, ...]
 """Of a query: subject, text (of a sentence or question, "" for neither) and the names of the gold answers. Of a graph:

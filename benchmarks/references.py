@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 import fathom
-from fathom.building.fetch_model import fetch_model, model_folder, packaged_model
-from fathom.building.options import FetchModelOptions
+from fathom.data.fetch_model import fetch_model, model_folder, packaged_model
+from fathom.data.options import FetchModelOptions
 from fathom.store.references import REFERENCES
 
 MODELS = ("SmolLM2-135M-Instruct", "Gemma-3-270m")

@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from harness import Table, benchmark, fathom_command, scratch
 
-from fathom.metrics.significance import smallest_difference
-from fathom.metrics.uncertainty import interval
+from fathom.results.metrics.significance import smallest_difference
+from fathom.results.metrics.uncertainty import interval
 from fathom.store.files import write_table
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA

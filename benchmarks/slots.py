@@ -17,8 +17,8 @@ import fathom
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
-from fathom.scoring import slots
-from fathom.scoring.tokens import Role, context_of, encode_masked, tokens_in_place
+from fathom.engine.scoring import slots
+from fathom.engine.scoring.tokens import Role, context_of, encode_masked, tokens_in_place
 
 SIX_WAYS = {"masks": ("several", "one"), "reduction": ("mean", "max", "first")}
 

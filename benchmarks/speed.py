@@ -57,9 +57,9 @@ def network_and_tokenizer(kind: str):
 
 def questions(count: int, answers: int | None = None):
     """(template, subjects, answers) of the relation; the first template."""
+    from fathom.data.formats import read
     from fathom.data.selection.filters import select
     from fathom.data.selection.options import Selection
-    from fathom.formats import read
 
     data = select(read(DATA / "bear" / "BEAR"), Selection(relations=[RELATION])).data
     subjects = [query.subject for query in data.queries][:count]
@@ -69,10 +69,10 @@ def questions(count: int, answers: int | None = None):
 def fathom_scores(kind: str, count: int, dtype: str = "float32", answers: int | None = None):
     import torch
 
-    from fathom.models.loading import wrap
-    from fathom.scoring.masked import Pll
-    from fathom.scoring.memory import Budget
-    from fathom.scoring.statements import (
+    from fathom.engine.models.loading import wrap
+    from fathom.engine.scoring.masked import Pll
+    from fathom.engine.scoring.memory import Budget
+    from fathom.engine.scoring.statements import (
         Reduction,
         Score,
         counted_tokens,

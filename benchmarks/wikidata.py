@@ -114,11 +114,11 @@ def wikidata(
 @benchmark
 def _wikidata(file: Path, size: int, whole: bool) -> None:
     """Unpacking alone, each pass alone, then the whole build."""
-    from fathom.building.bear import build_bear, forecast_bear
-    from fathom.building.bear.entities import Numbers, WantedStatements
-    from fathom.building.bear.sources import Dump
-    from fathom.building.options import BearBuildOptions
-    from fathom.reading import opened
+    from fathom.base.reading import opened
+    from fathom_build.bear import build_bear, forecast_bear
+    from fathom_build.bear.entities import Numbers, WantedStatements
+    from fathom_build.bear.sources import Dump
+    from fathom_build.options import BearBuildOptions
 
     def unpack() -> int:
         with opened(file) as stream:
@@ -155,9 +155,9 @@ def wikidata_bear(bear: Path = DATA / "bear" / "BEAR-big", planted: int = 20) ->
     """Build BEAR-big again from a dump of its facts, with --planted facts of each kind of noise per relation."""
     import yaml
 
-    from fathom.building.bear import build_bear
-    from fathom.building.options import BearBuildOptions
     from fathom.results.tables import render
+    from fathom_build.bear import build_bear
+    from fathom_build.options import BearBuildOptions
 
     world = bear_items(bear, planted=planted)
     relations = [

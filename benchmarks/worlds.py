@@ -118,7 +118,7 @@ def steps(data: Path | None, size: int | None, folder: Path | None, step: str, *
 
 @benchmark
 def _worlds(data: Path, out: Path, variants: str) -> None:
-    from fathom.building.worlds import THIRTEEN, build_worlds, parse_variants
+    from fathom_build.worlds import THIRTEEN, build_worlds, parse_variants
 
     cpu = time.process_time()
     graph, read = timed(lambda: fathom.read_data(data).graph)
@@ -136,7 +136,7 @@ def _worlds_search(data: Path) -> None:
     """Print seconds of the processor for finding all names in all descriptions: ours, then the peer's two steps."""
     import ahocorasick_rs as peer
 
-    from fathom.building.worlds.mentions import find_mentions
+    from fathom_build.worlds.mentions import find_mentions
 
     graph = fathom.read_data(data).graph
     assert graph is not None
@@ -173,9 +173,9 @@ def worlds_audit(
     CoDEx is published without texts. Here CoDEx-M has the names and descriptions of Wikidata that FB15k-237 comes with,
     and only triples between entities that have them. A sample is the whole graph if that is smaller.
     """
-    from fathom.building.sample import sample_graph
-    from fathom.building.worlds import Materials, make_world
-    from fathom.building.worlds.audit import ATTACKS, Auditor
+    from fathom.data.sample import sample_graph
+    from fathom_build.worlds import Materials, make_world
+    from fathom_build.worlds.audit import ATTACKS, Auditor
 
     table = Table("sample", "described", "world", *ATTACKS, "strongest", "CPU, s")
     for name in data:

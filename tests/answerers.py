@@ -20,11 +20,11 @@ import pytest
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
+from fathom.engine.scoring.rows import PromptedQuery, score_columns
+from fathom.probes.run.setup import tables
 from fathom.probes.slot import SlotProbe
 from fathom.results.agreements import Agreement
 from fathom.results.facts import BY_TEMPLATE
-from fathom.run.setup import tables
-from fathom.scoring.rows import PromptedQuery, score_columns
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import Scoring
 from fathom.studies import agreement

@@ -9,9 +9,9 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
-from fathom.models.base import Identity
-from fathom.models.server import ChatReply, ChatRequest, ChatServer
-from fathom.progress import Progress
+from fathom.base.progress import Progress
+from fathom.engine.models.base import Identity
+from fathom.engine.models.server import ChatReply, ChatRequest, ChatServer
 
 
 class ScriptedChat(ChatServer):

@@ -20,8 +20,8 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from transformers import BertTokenizerFast, GPT2TokenizerFast, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from fathom.models.base import Attention, Identity
-from fathom.models.local import LocalModel
+from fathom.engine.models.base import Attention, Identity
+from fathom.engine.models.local import LocalModel
 
 torch.set_num_threads(1)  # the models are so small that threads would only wait for one another
 

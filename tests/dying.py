@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.plans.runner import Job, StepWorker
-from fathom.run.on_ray import ShardJob, ShardWorker
+from fathom.probes.run.on_ray import ShardJob, ShardWorker
 
 
 def _is_first(left: Path) -> bool:
@@ -37,7 +37,7 @@ class TooSmall(ShardWorker):
         import torch  # noqa: F401
         import transformers  # noqa: F401
 
-        from fathom.models import loading  # noqa: F401
+        from fathom.engine.models import loading  # noqa: F401
 
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         resource.setrlimit(resource.RLIMIT_AS, (taken + (64 << 20), resource.RLIM_INFINITY))
@@ -96,7 +96,7 @@ class DiesInACell(StepWorker):
     """One of them dies in a training of which something is kept."""
 
     def load(self, job: Job) -> Any:
-        from fathom.links import embedding
+        from fathom_kgc.links import embedding
 
         close = embedding._Training._close_epoch
         folder = next(iter(job.steps.values())).out.parent

@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from fathom.data.formats import read
 from fathom.data.queries import QuerySet
-from fathom.formats import read
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
 

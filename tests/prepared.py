@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from fathom.formats import read
-from fathom.plans.presets import PRESETS
+from fathom.data.formats import read
+from fathom.plans.preset_files import PRESETS
 from tests.forked import ForkedCall
 from tests.papers import plant_models, write_bear, write_graph, write_ontology, write_places, write_trex
 from tests.sharing import called
@@ -48,7 +48,7 @@ class Prepared(NamedTuple):
 
 def _shortened(root: Path, name: str, change: Callable[[Any], None]) -> Path:
     """Write a preset with fewer runs."""
-    content = yaml.safe_load((PRESETS / f"{name}.yaml").read_text())
+    content = yaml.safe_load(PRESETS[name].file.read_text())
     change(content)
     (root / f"{name}.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
     return root / f"{name}.yaml"

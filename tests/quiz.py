@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from fathom.prompts.choices import shown
+from fathom.data.prompts.choices import shown
 
 
 def write(file, *rows):

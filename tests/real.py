@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.building.fetch_model import model_folder
+from fathom.data.fetch_model import model_folder
 
 
 def real_model(name: str) -> Path:

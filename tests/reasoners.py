@@ -16,15 +16,15 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import NamedTuple
 
+from fathom.data.formats.ontoprobe import OntologyClass, task_lines, write_ontoprobe
+from fathom.data.prompts.alterations import COMBINES, PLAIN, REMEMBERS, SHUFFLED, WHOLE, argument_queries, arguments
+from fathom.data.prompts.choices import choices
+from fathom.data.prompts.entailment import W, X, Y, Z
+from fathom.data.prompts.nonce import NonceWords, excerpt_of
+from fathom.data.prompts.ontology import RULES, Patterns
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import SUBJECT
-from fathom.formats.ontoprobe import OntologyClass, task_lines, write_ontoprobe
-from fathom.models.base import Identity
-from fathom.prompts.alterations import COMBINES, PLAIN, REMEMBERS, SHUFFLED, WHOLE, argument_queries, arguments
-from fathom.prompts.choices import choices
-from fathom.prompts.entailment import W, X, Y, Z
-from fathom.prompts.nonce import NonceWords, excerpt_of
-from fathom.prompts.ontology import RULES, Patterns
+from fathom.engine.models.base import Identity
 from fathom.studies.reasoning.conclusions import Conclusion, evidence_of, judge, values_by_place
 from fathom.studies.reasoning.shortcuts import AskedText, Place, asked_texts, solved_items
 from tests.choosers import ScriptedChat

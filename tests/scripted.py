@@ -10,15 +10,15 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from fathom.models.base import Attention, Identity, Model, Reply
-from fathom.models.cache import KeyValues
-from fathom.models.generation import generate_greedily
+from fathom.engine.models.base import Attention, Identity, Model, Reply
+from fathom.engine.models.cache import KeyValues
+from fathom.engine.models.generation import generate_greedily
 
 BOS, UNKNOWN, MASK = "<s>", "<unk>", "<mask>"
 
 
 class ScriptedModel(Model):
-    """A bigram model over whole words (:class:`fathom.models.base.Model`), causal or masked.
+    """A bigram model over whole words (:class:`fathom.engine.models.base.Model`), causal or masked.
 
     The causal one says of the word after each word how likely it is; the masked one the same at the place of the word.
 
@@ -58,34 +58,34 @@ class ScriptedModel(Model):
         self.tokens_run = 0
 
     def embed(self, ids: Tensor) -> Tensor:
-        """See :meth:`fathom.models.base.Model.embed`."""
+        """See :meth:`fathom.engine.models.base.Model.embed`."""
         return torch.nn.functional.one_hot(ids, self.vocabulary_size).float()
 
     def hidden(self, vectors: Tensor, positions: Tensor | None = None, visible: Tensor | None = None) -> Tensor:
-        """See :meth:`fathom.models.base.Model.hidden`."""
+        """See :meth:`fathom.engine.models.base.Model.hidden`."""
         self.tokens_run += vectors.shape[0] * vectors.shape[1]
         if self.attention is Attention.CAUSAL:
             return vectors
         return torch.cat([torch.zeros_like(vectors[:, :1]), vectors[:, :-1]], dim=1)
 
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
-        """See :meth:`fathom.models.base.Model.hidden_at`."""
+        """See :meth:`fathom.engine.models.base.Model.hidden_at`."""
         return self.hidden(vectors)[torch.arange(len(at))[:, None], at]
 
     def grow(
         self, past: KeyValues | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
     ) -> tuple[Tensor, Any]:
-        """See :meth:`fathom.models.base.Model.grow`."""
+        """See :meth:`fathom.engine.models.base.Model.grow`."""
         return self.hidden(vectors), _Length((0 if past is None else len(past)) + vectors.shape[1])
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See :meth:`fathom.models.base.Model.logits`."""
+        """See :meth:`fathom.engine.models.base.Model.logits`."""
         return hidden @ self.table
 
     def generate(
         self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), bos: int | None = None
     ) -> list[Reply]:
-        """See :meth:`fathom.models.base.Model.generate`."""
+        """See :meth:`fathom.engine.models.base.Model.generate`."""
         return generate_greedily(self, prompts, max_new_tokens, stop, bos)
 
     def refuses_tree(self, longest: int = 0) -> str | None:

@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from fathom.run.on_ray import ShardJob, ShardWorker
+from fathom.probes.run.on_ray import ShardJob, ShardWorker
 from tests.forked import ForkedCall
 
 STATEMENTS = 200
@@ -29,7 +29,7 @@ ASKED = ("--data", "geography", "--relations", "continent", "--templates", "0,1,
 
 def make_model(folder: Path) -> Path:
     """A causal model that knows nothing, of the words of geography."""
-    from fathom.formats import read
+    from fathom.data.formats import read
     from fathom.training.options import PlantOptions
     from fathom.training.planting import plant
 
@@ -110,7 +110,7 @@ def main() -> None:
     sys.argv = ["fathom", *sys.argv[3:]]
     from fathom.cli import main as fathom
     from fathom.probes import statement
-    from fathom.run import on_ray
+    from fathom.probes.run import on_ray
     from fathom.store import folder
 
     statement.SHARD_STATEMENTS = STATEMENTS

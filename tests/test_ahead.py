@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import fathom as package
-from fathom.errors import RunFailed
+from fathom.base.errors import RunFailed
+from fathom.engine.scoring.statements import Prefetcher
+from fathom.probes.run.shards import Background
 from fathom.probes.statement import StatementProbe
-from fathom.run.shards import Background
-from fathom.scoring.statements import Prefetcher
 from tests.conftest import build
 from tests.messages import correspond
 from tests.test_cli import save

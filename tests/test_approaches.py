@@ -15,16 +15,16 @@ import pytest
 import scipy.stats
 from typer.testing import CliRunner
 
+from fathom.base.errors import BadInput
 from fathom.cli import make_app
-from fathom.errors import BadInput
-from fathom.metrics.correlation import correlate
-from fathom.metrics.ranking import places
-from fathom.metrics.table import metric, perplexity
-from fathom.metrics.uncertainty import interval
 from fathom.results.compare import compare
 from fathom.results.estimates import Estimate
 from fathom.results.facts import BOTH, BY_TEMPLATE, FREE, NEITHER
 from fathom.results.loading import read_all_facts
+from fathom.results.metrics.correlation import correlate
+from fathom.results.metrics.ranking import places
+from fathom.results.metrics.table import metric, perplexity
+from fathom.results.metrics.uncertainty import interval
 from fathom.results.summary import RunNumbers, summarise
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.formats.ontology import AXIOM_FILE, KINDS, Axioms, read_axioms, write_axioms
-from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, read_patterns, task_lines, write_ontoprobe
-from fathom.models.base import Attention
-from fathom.prompts.alterations import (
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
+from fathom.data.formats.ontology import AXIOM_FILE, KINDS, Axioms, read_axioms, write_axioms
+from fathom.data.formats.ontoprobe import OntologyClass, OntologyProperty, read_patterns, task_lines, write_ontoprobe
+from fathom.data.prompts.alterations import (
     ANOTHER_FIRST,
     ANOTHER_SECOND,
     ANSWERS_EXCHANGED,
@@ -26,7 +25,8 @@ from fathom.prompts.alterations import (
     WITHOUT_SECOND,
     needed,
 )
-from fathom.prompts.axioms import axiom_items, axiom_queries
+from fathom.data.prompts.axioms import axiom_items, axiom_queries
+from fathom.engine.models.base import Attention
 from fathom.results.tables import render
 from fathom.studies.options import ChainStudyOptions
 from fathom.studies.reasoning import chains
@@ -210,10 +210,10 @@ def test_only_who_reasons_is_said_to_reason(family, small, tmp_path, monkeypatch
 
 def test_what_is_built_from_owl(tmp_path, monkeypatch):
     pytest.importorskip("pyoxigraph")
-    from fathom.building.ontology import build_ontology
-    from fathom.building.options import OntologyBuildOptions
+    from fathom_build.ontology import build_ontology
+    from fathom_build.options import OntologyBuildOptions
 
-    monkeypatch.setattr("fathom.building.ontology.build.LEAST_ITEMS", 1)
+    monkeypatch.setattr("fathom_build.ontology.build.LEAST_ITEMS", 1)
     source = tmp_path / "kin.ttl"
     source.write_text(
         HEAD

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fathom.metrics.table import metric
 from fathom.results.baselines import (
     BaselineComparison,
     BaselineRanks,
@@ -27,6 +26,7 @@ from fathom.results.claims import OPPOSITE, SIGNIFICANT, UNDETERMINED, Decision,
 from fathom.results.estimates import difference, point_estimate
 from fathom.results.loading import read_runs
 from fathom.results.measures import against
+from fathom.results.metrics.table import metric
 from fathom.results.rows import Rows
 from fathom.results.samples import Sample
 from fathom.results.summary import summarise

@@ -17,12 +17,12 @@ from click.testing import Result
 
 pytest.importorskip("rapidfuzz", reason="needs the extra text")
 
-from fathom.building.bear import build_bear, parts
-from fathom.building.bear.entities import WantedStatements
-from fathom.building.bear.parts import DumpPass
-from fathom.building.options import BearBuildOptions
-from fathom.errors import BadInput, RunFailed
-from fathom.reading import pieces
+from fathom.base.errors import BadInput, RunFailed
+from fathom.base.reading import pieces
+from fathom_build.bear import build_bear, parts
+from fathom_build.bear.entities import WantedStatements
+from fathom_build.bear.parts import DumpPass
+from fathom_build.options import BearBuildOptions
 from tests.forked import ForkedCall
 from tests.messages import correspond, stated
 from tests.test_build_bear import FEW, fathom, item, towns, write_plan
@@ -159,7 +159,7 @@ def test_parts_are_read_instead_of_the_dump_while_it_and_what_is_wanted_are_the_
 
 def test_an_infeasible_plan_keeps_what_was_read(tmp_path, monkeypatch, caplog):
     """Of a dump that is worth it, and says so."""
-    monkeypatch.setattr("fathom.building.bear.build._WORTH_KEEPING", 1)
+    monkeypatch.setattr("fathom_build.bear.build._WORTH_KEEPING", 1)
     options = options_in(tmp_path, "json", 1)
     write_plan(tmp_path, "P17", small=FEW | {"least_popularity": 1_000})
     with caplog.at_level("INFO"), pytest.raises(BadInput, match="no relation meets"):

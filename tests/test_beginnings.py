@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-import fathom.scoring.causal
-from fathom.models.cache import KeyValues
-from fathom.models.local import LocalModel
-from fathom.scoring.causal import by_cache, causal_log_probs
-from fathom.scoring.memory import Budget
-from fathom.scoring.trie import build_trie
+import fathom.engine.scoring.causal
+from fathom.engine.models.cache import KeyValues
+from fathom.engine.models.local import LocalModel
+from fathom.engine.scoring.causal import by_cache, causal_log_probs
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.trie import build_trie
 from tests.conftest import TINY_SPECIAL, TINY_VOCABULARY, make_local, own_log_probs
 from tests.test_causal import TREES, close, network, score, statements
 
@@ -94,7 +94,7 @@ def test_blocks_give_the_same_where_nothing_can_be_kept(block: int, monkeypatch:
     ids, model = behind_a_beginning(), make_local(network("llama"))
     expected = score(model, ids)
     monkeypatch.setattr(model, "refuses_cache", lambda *_: "it says so")
-    monkeypatch.setattr(fathom.scoring.causal, "BLOCK", block)
+    monkeypatch.setattr(fathom.engine.scoring.causal, "BLOCK", block)
     for found, wanted in zip(score(model, ids), expected, strict=True):
         close(found, wanted[1:])
 

@@ -22,9 +22,14 @@ from typer.testing import CliRunner
 pytest.importorskip("rapidfuzz", reason="needs the extra text")
 
 
-from fathom.building.bear import BuiltBear, build_bear, read_plan
-from fathom.building.bear.balance import AnswerGraph, best, choose, configurations, sample
-from fathom.building.bear.entities import (
+from fathom.base.errors import BadInput, MadeBefore, MissingExtra, RunFailed
+from fathom.cli import make_app
+from fathom.data.formats import examine, read
+from fathom.data.formats.bear import BearInstance, BearRelation, write_bear
+from fathom.results.summary import summarise
+from fathom_build.bear import BuiltBear, build_bear, read_plan
+from fathom_build.bear.balance import AnswerGraph, best, choose, configurations, sample
+from fathom_build.bear.entities import (
     UNKNOWN,
     Entity,
     Numbers,
@@ -36,10 +41,10 @@ from fathom.building.bear.entities import (
     date_of,
     entity_of,
 )
-from fathom.building.bear.facts import FactStore
-from fathom.building.bear.names import overlapping, revealing, words
-from fathom.building.bear.plan import BIG, SMALL, BearPlan, Limits, RelationPlan
-from fathom.building.bear.pools import (
+from fathom_build.bear.facts import FactStore
+from fathom_build.bear.names import overlapping, revealing, words
+from fathom_build.bear.plan import BIG, SMALL, BearPlan, Limits, RelationPlan
+from fathom_build.bear.pools import (
     INCOMPLETE,
     ITSELF,
     NO_LABEL,
@@ -56,14 +61,9 @@ from fathom.building.bear.pools import (
     Log,
     pool_of,
 )
-from fathom.building.bear.review import majority
-from fathom.building.bear.statistics import evenness
-from fathom.building.options import BearBuildOptions
-from fathom.cli import make_app
-from fathom.errors import BadInput, MadeBefore, MissingExtra, RunFailed
-from fathom.formats import examine, read
-from fathom.formats.bear import BearInstance, BearRelation, write_bear
-from fathom.results.summary import summarise
+from fathom_build.bear.review import majority
+from fathom_build.bear.statistics import evenness
+from fathom_build.options import BearBuildOptions
 from tests.messages import correspond, mentioned, mentions, stated
 from tests.test_by_number import QueryRun, hit
 from tests.wikidata import KINDS, PERSON, PLANTED, THING, ItemClaim, bear_items, item, triples_of, write_dump
@@ -797,7 +797,7 @@ def test_items_with_nothing_but_their_type_are_not_parsed(tmp_path, monkeypatch)
     """Nearly all of Wikidata: the plan needs few of them, by their numbers."""
     parsed = []
     monkeypatch.setattr(
-        "fathom.building.bear.parts.entity_of",
+        "fathom_build.bear.parts.entity_of",
         lambda row, wanted: (parsed.append(row["id"]), entity_of(row, wanted))[1],
     )
     others = [item(number, f"w{number}", [ItemClaim("P31", 5)]) for number in range(1000, 1050)]

@@ -16,15 +16,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from fathom.building.cloze import build as cloze_build
-from fathom.building.cloze.build import build_cloze, forecast_cloze
-from fathom.building.cloze.counts import DUPLICATE, REPLACED, WITHDRAWN, BuiltCloze
-from fathom.building.cloze.documents import Unit, UnreadableDocument
-from fathom.building.cloze.entities import ListedEntity, read_entities
-from fathom.building.cloze.names import AMBIGUOUS, NameFinder
-from fathom.building.cloze.pubmed import Medline
-from fathom.building.cloze.rows import Occurrences
-from fathom.building.cloze.sentences import (
+from fathom.base.errors import BadInput, RunFailed
+from fathom.cli import make_app
+from fathom.data.formats import examine, read
+from fathom.store.outputs import whole_folder
+from fathom_build.cloze import build as cloze_build
+from fathom_build.cloze.build import build_cloze, forecast_cloze
+from fathom_build.cloze.counts import DUPLICATE, REPLACED, WITHDRAWN, BuiltCloze
+from fathom_build.cloze.documents import Unit, UnreadableDocument
+from fathom_build.cloze.entities import ListedEntity, read_entities
+from fathom_build.cloze.names import AMBIGUOUS, NameFinder
+from fathom_build.cloze.pubmed import Medline
+from fathom_build.cloze.rows import Occurrences
+from fathom_build.cloze.sentences import (
     ADDRESS,
     BLOCKED,
     BLOCKED_FILE,
@@ -38,12 +42,8 @@ from fathom.building.cloze.sentences import (
     Selector,
     read_blocked,
 )
-from fathom.building.options import ClozeBuildOptions, ClozeFiles
-from fathom.building.review import Reservoir
-from fathom.cli import make_app
-from fathom.errors import BadInput, RunFailed
-from fathom.formats import examine, read
-from fathom.store.outputs import whole_folder
+from fathom_build.options import ClozeBuildOptions, ClozeFiles
+from fathom_build.review import Reservoir
 from tests.messages import correspond, mentioned, mentions, stated
 
 LOOSE = {"min_words": 0, "min_letters": 1, "quality": False}
@@ -340,7 +340,7 @@ def test_entity_lists_that_cannot_be_read_all_at_once(tmp_path):
 
 
 def test_the_last_record_counts(tmp_path, monkeypatch):
-    monkeypatch.setattr("fathom.building.cloze.rows._AT_ONCE", 2)  # several parts
+    monkeypatch.setattr("fathom_build.cloze.rows._AT_ONCE", 2)  # several parts
     found = Occurrences(tmp_path / "o")
     found.add(("a", 1))
     found.add(("b", 2))
@@ -478,7 +478,7 @@ def test_records_of_any_cut(monkeypatch, tmp_path):
     raw = file.read_bytes()
     assert all(raw[unit.place :].startswith(unit.content) for unit in whole)
     for size in (1, 7, 40, 333):
-        monkeypatch.setattr("fathom.building.cloze.pubmed._BLOCK", size)
+        monkeypatch.setattr("fathom_build.cloze.pubmed._BLOCK", size)
         reader = Medline(titles=False)
         assert list(reader.units(io.BytesIO(raw))) == whole
 
@@ -745,7 +745,7 @@ def test_building_loads_no_model_library(tmp_path):
     import subprocess
 
     code = (
-        "import sys; import fathom.building.cloze.build, fathom.cli.build, fathom.options;"
+        "import sys; import fathom_build.cloze.build, fathom_build.command, fathom.base.options;"
         "print([m for m in ('torch', 'transformers', 'pandas', 'scipy') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

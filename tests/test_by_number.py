@@ -12,11 +12,11 @@ import pytest
 from scipy.stats import spearmanr
 
 from fathom.api.result import Result
-from fathom.errors import BadInput
-from fathom.metrics import ranking
-from fathom.metrics.ranking import rankc_by_chance, top_chances
+from fathom.base.errors import BadInput
 from fathom.results.bins import parse_bins, parse_number
 from fathom.results.consistency import consistency_table
+from fathom.results.metrics import ranking
+from fathom.results.metrics.ranking import rankc_by_chance, top_chances
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from tests.messages import mentioned, mentions

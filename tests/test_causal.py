@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-import fathom.scoring.causal
-from fathom.errors import RunFailed
-from fathom.models.checks import CHECKED_BRANCHES, token_log_probs
-from fathom.models.local import LocalModel
-from fathom.scoring.causal import causal_log_probs
-from fathom.scoring.memory import Budget
+import fathom.engine.scoring.causal
+from fathom.base.errors import RunFailed
+from fathom.engine.models.checks import CHECKED_BRANCHES, token_log_probs
+from fathom.engine.models.local import LocalModel
+from fathom.engine.scoring.causal import causal_log_probs
+from fathom.engine.scoring.memory import Budget
 from tests.conftest import TINY_SPECIAL, TINY_VOCABULARY, build, make_local, own_log_probs
 
 CPU = torch.device("cpu")
@@ -178,7 +178,7 @@ def test_models_that_cannot_take_a_tree_run_plain(name: str) -> None:
 
 def test_the_self_check_is_as_long_as_a_block() -> None:
     # A model that looks back by places in the packed sequence fails only beyond its window: the check must go there.
-    assert 7 + 4 * CHECKED_BRANCHES >= fathom.scoring.causal.BLOCK
+    assert 7 + 4 * CHECKED_BRANCHES >= fathom.engine.scoring.causal.BLOCK
 
 
 def test_scores_tell_statements_apart() -> None:
@@ -196,7 +196,7 @@ def test_batches_blocks_and_order_change_nothing(name: str, monkeypatch: pytest.
         for found, wanted in zip(score(model, ids, tokens), expected, strict=True):
             close(found, wanted[1:])
     for block in (1, 7, 20, 2000):
-        monkeypatch.setattr(fathom.scoring.causal, "BLOCK", block)
+        monkeypatch.setattr(fathom.engine.scoring.causal, "BLOCK", block)
         for found, wanted in zip(score(model, ids), expected, strict=True):
             close(found, wanted[1:])
     order = np.random.default_rng(1).permutation(len(ids))

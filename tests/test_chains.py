@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fathom.errors import BadInput
-from fathom.prompts.alterations import MIDDLE_MISSING, WHOLE
+from fathom.base.errors import BadInput
+from fathom.data.prompts.alterations import MIDDLE_MISSING, WHOLE
 from fathom.results.samples import Origin
 from fathom.store.folder import RunFolder
 from fathom.studies.options import ChainStudyOptions

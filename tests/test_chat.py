@@ -9,22 +9,22 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from fathom.base.errors import BadInput
 from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.prompts.reasoning import Cut, Cutter
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Prompt, Span, Template
-from fathom.errors import BadInput
-from fathom.models.base import Reply
-from fathom.models.chat import ChatTemplate, ShuffledChat
-from fathom.models.checks import token_log_probs
+from fathom.engine.models.base import Reply
+from fathom.engine.models.chat import ChatTemplate, ShuffledChat
+from fathom.engine.models.checks import token_log_probs
+from fathom.engine.scoring.tokens import Role, encode_causal
 from fathom.probes import PROBES
 from fathom.probes.choice import ChoiceProbe
 from fathom.probes.models import open_model
-from fathom.prompts.reasoning import Cut, Cutter
+from fathom.probes.run import run
 from fathom.results.compare import compare
 from fathom.results.recipes import recipe
 from fathom.results.rows import Rows
-from fathom.run import run
-from fathom.scoring.tokens import Role, encode_causal
 from fathom.store.folder import RunFolder
 from tests.conftest import build, load_gpt2, make_local
 from tests.messages import correspond, mentioned, mentions, stated

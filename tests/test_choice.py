@@ -14,25 +14,25 @@ import pytest
 from typer.testing import CliRunner
 
 import fathom
-from fathom.building.choices import build_choices
-from fathom.building.options import ChoicesBuildOptions
+from fathom.base.errors import BadInput, MadeBefore, RunFailed
+from fathom.base.reading import Faults
 from fathom.cli import make_app
+from fathom.data.formats import read
+from fathom.data.formats.choices import is_choices, read_choices, split_prompt
+from fathom.data.prompts.choices import CUT_OFF, UNPARSED, Choices, choices, question_of, shown, statements_of
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.data.templates import Sentence, Template
-from fathom.errors import BadInput, MadeBefore, RunFailed
-from fathom.formats import read
-from fathom.formats.choices import is_choices, read_choices, split_prompt
-from fathom.models.base import Attention
-from fathom.models.checks import token_log_probs
+from fathom.engine.models.base import Attention
+from fathom.engine.models.checks import token_log_probs
 from fathom.probes.choice_replies import chosen
-from fathom.prompts.choices import CUT_OFF, UNPARSED, Choices, choices, question_of, shown, statements_of
-from fathom.reading import Faults
 from fathom.results.estimates import NOTHING
 from fathom.studies.reasoning.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN, Row
 from fathom.studies.reasoning.choice import analyse as choice
 from fathom.studies.reasoning.choice import tables as choice_tables
+from fathom_build.choices import build_choices
+from fathom_build.options import ChoicesBuildOptions
 from tests.conftest import build, load_bert_uncased, load_gpt2, make_local
 from tests.forked import ForkedCall
 from tests.messages import correspond, mentioned, mentions
@@ -511,7 +511,7 @@ def test_what_the_user_must_put_right(serve, quiz, tmp_path, monkeypatch):
         assert mentioned(str(error.value), line)
         assert "\n" not in str(error.value)
         assert not out.exists()
-    from fathom.models.server import ChatServer
+    from fathom.engine.models.server import ChatServer
 
     chat = ChatServer(server.url, "tiny")
     with pytest.raises(BadInput, match="only writes"):

@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 
 import fathom
-from fathom.building.choices import build_choices
-from fathom.building.options import ChoicesBuildOptions
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
+from fathom.data.formats.choices import is_choices
+from fathom.data.formats.ontology import read_hierarchy
+from fathom.data.prompts.alterations import COMBINES, COUNTERFACTUAL, OF_MEMORY, OF_TEXT, WHOLE
+from fathom.data.prompts.choices import AMBIGUOUS, UNPARSED, choices, shown
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.data.templates import Template
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.formats.choices import is_choices
-from fathom.formats.ontology import read_hierarchy
-from fathom.models.checks import token_log_probs
+from fathom.engine.models.checks import token_log_probs
 from fathom.probes.choice import Orders
 from fathom.probes.choice_replies import BOXED, EXPLAINED, PLAIN, STATED, read_reply
-from fathom.prompts.alterations import COMBINES, COUNTERFACTUAL, OF_MEMORY, OF_TEXT, WHOLE
-from fathom.prompts.choices import AMBIGUOUS, UNPARSED, choices, shown
+from fathom_build.choices import build_choices
+from fathom_build.options import ChoicesBuildOptions
 from tests.choosers import ontology
 from tests.conftest import build, load_gpt2, make_local
 from tests.messages import mentioned, mentions, stated

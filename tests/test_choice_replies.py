@@ -6,8 +6,8 @@ from string import ascii_uppercase
 
 import pytest
 
+from fathom.data.prompts.choices import AMBIGUOUS, UNPARSED
 from fathom.probes.choice_replies import chosen, read_reply
-from fathom.prompts.choices import AMBIGUOUS, UNPARSED
 from tests.test_reading import within
 
 CITIES = ("Paris", "Lyon", "Marseille", "Nice")

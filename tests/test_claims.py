@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fathom.metrics.significance import holm, permutation_test, smallest_difference
 from fathom.results import estimates
 from fathom.results.claims import (
     EQUIVALENT,
@@ -31,6 +30,7 @@ from fathom.results.claims import (
     sentences,
 )
 from fathom.results.estimates import Estimate, point_estimate
+from fathom.results.metrics.significance import holm, permutation_test, smallest_difference
 from fathom.results.samples import Sample
 from tests.messages import correspond, mentioned
 

@@ -23,7 +23,7 @@ from transformers import (
 )
 
 from fathom.cli.formats import breakdown_command
-from fathom.formats import read
+from fathom.data.formats import read
 from fathom.results.summary import summarise
 from tests.answerers import answered, constant, world
 from tests.forked import ForkedCall, command_line

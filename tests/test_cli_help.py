@@ -14,9 +14,9 @@ import pytest
 import typer
 from pydantic import BaseModel, Field
 
+from fathom.base.options import CIRCUMSTANCE, Group, group_of
 from fathom.cli import make_app
 from fathom.cli.commands import TYPERS_OWN, with_example
-from fathom.options import CIRCUMSTANCE, Group, group_of
 from fathom.probes import PROBES
 from tests.messages import mentioned
 
@@ -149,7 +149,7 @@ def test_an_entry_added_before_the_call_is_a_command(fathom):
 def broken(monkeypatch):
     """A package whose probe cannot be imported is installed."""
     point = EntryPoint("toy", "fathom_toy_is_not_there:PROBE", "fathom.probes")
-    monkeypatch.setattr("fathom.registry.entry_points", lambda group: [point] if group == "fathom.probes" else [])
+    monkeypatch.setattr("fathom.base.registry.entry_points", lambda group: [point] if group == "fathom.probes" else [])
     monkeypatch.setattr(PROBES, "_is_loaded", False)
     monkeypatch.setattr(PROBES, "faults", [])
 

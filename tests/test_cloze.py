@@ -11,16 +11,16 @@ import torch
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from fathom.base.errors import BadInput
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Prompt, Sentence, Template
-from fathom.errors import BadInput
-from fathom.models.base import Attention
+from fathom.engine.models.base import Attention
+from fathom.engine.scoring.masked import Pll, masked_log_probs
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.tokens import encode_masked
 from fathom.probes.options import ClozeOptions, StatementOptions
+from fathom.probes.run import run
 from fathom.results.summary import summarise
-from fathom.run import run
-from fathom.scoring.masked import Pll, masked_log_probs
-from fathom.scoring.memory import Budget
-from fathom.scoring.tokens import encode_masked
 from tests.conftest import build, make_local
 from tests.messages import correspond, mentions
 from tests.scripted import ScriptedModel

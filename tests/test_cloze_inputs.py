@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom.building.cloze.counts import REPLACED
-from fathom.building.cloze.markup import render_markdown
+from fathom_build.cloze.counts import REPLACED
+from fathom_build.cloze.markup import render_markdown
 from tests.messages import stated
 from tests.test_build_cloze import article, build, dropped, facts, medline, names, texts
 

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fathom.building.cloze.build import build_cloze
-from fathom.building.cloze.counts import WITHOUT_MODEL
-from fathom.building.cloze.ngrams import BACKOFF, WINDOW, Neighbours, NgramRank, Ngrams
-from fathom.building.cloze.rows import Row
-from fathom.building.options import ClozeBuildOptions, ClozeFiles
 from fathom.cli import make_app
+from fathom.data.formats import read
 from fathom.data.selection.pools import DATA, pooled
-from fathom.formats import read
 from fathom.results.summary import summarise
+from fathom_build.cloze.build import build_cloze
+from fathom_build.cloze.counts import WITHOUT_MODEL
+from fathom_build.cloze.ngrams import BACKOFF, WINDOW, Neighbours, NgramRank, Ngrams
+from fathom_build.cloze.rows import Row
+from fathom_build.options import ClozeBuildOptions, ClozeFiles
 from tests.answerers import answered, frequent_first
 from tests.messages import stated
 from tests.test_build_cloze import LOOSE, OPTIONS, dropped, facts, names

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fathom.building.cloze.counts import ORDINARY
-from fathom.building.cloze.entities import ListedEntity, read_entities
-from fathom.building.cloze.leaks import LEAKS
-from fathom.building.cloze.names import NameFinder
-from fathom.building.cloze.sentences import ADDRESS, Selector
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
+from fathom_build.cloze.counts import ORDINARY
+from fathom_build.cloze.entities import ListedEntity, read_entities
+from fathom_build.cloze.leaks import LEAKS
+from fathom_build.cloze.names import NameFinder
+from fathom_build.cloze.sentences import ADDRESS, Selector
 from tests.messages import stated
 from tests.test_build_cloze import OPTIONS, article, build, dropped, entity, facts, medline, names, selected, texts
 

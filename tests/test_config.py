@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import fathom as library
-from fathom.errors import BadInput
-from fathom.options import nearest
+from fathom.base.errors import BadInput
+from fathom.base.options import nearest
 from tests.messages import mentioned, mentions
 from tests.reasoners import write_things
 from tests.test_cli import gpt2, save

@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 import torch
 
+from fathom.base.errors import BadInput, RunFailed
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
-from fathom.errors import BadInput, RunFailed
 from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
-from fathom.run import run
+from fathom.probes.run import run
 from fathom.store import folder as folder_module
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA

@@ -10,18 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fathom.links.folder import MANIFEST
-from fathom.metrics.ranking import by_frequency
-from fathom.metrics.significance import holm, smallest_difference
-from fathom.metrics.uncertainty import ONE_SEED, at_confidence, crossed
 from fathom.results.baselines import verdict_text
 from fathom.results.claims import decide
 from fathom.results.estimates import Noise
+from fathom.results.metrics.ranking import by_frequency
+from fathom.results.metrics.significance import holm, smallest_difference
+from fathom.results.metrics.uncertainty import ONE_SEED, at_confidence, crossed
 from fathom.results.tasks import MEASURED, ByFrequency, TaskLine
 from fathom.store.files import write_json
-from fathom.studies import memory, memory_tables, ontology
-from fathom.studies.memory import Cell, CellState
-from fathom.studies.options import MemoryOptions, OntologyStudyOptions
+from fathom.studies import ontology
+from fathom.studies.options import OntologyStudyOptions
+from fathom_kgc.links.folder import MANIFEST
+from fathom_kgc.studies import memory, memory_tables
+from fathom_kgc.studies.memory import Cell, CellState
+from fathom_kgc.studies.options import MemoryOptions
 from tests.answerers import (
     EVEN,
     Answerer,

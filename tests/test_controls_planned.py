@@ -19,16 +19,16 @@ from scipy import stats
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
-from fathom.metrics.ranking import hits_at_k
-from fathom.models.base import Attention
+from fathom.engine.models.base import Attention
+from fathom.engine.scoring.masked import Pll
+from fathom.engine.scoring.vectors import TextVectors
 from fathom.probes.embedding import TAIL_TEMPLATES
 from fathom.probes.options import EmbeddingOptions, StatementOptions
+from fathom.probes.run import run
 from fathom.results.claims import NO_DIFFERENCE
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
-from fathom.run import run
-from fathom.scoring.masked import Pll
-from fathom.scoring.vectors import TextVectors
+from fathom.results.metrics.ranking import hits_at_k
 from fathom.store.folder import SECONDS, RunFolder
 from fathom.studies import ablation, compute_time, sizes
 from fathom.studies.options import TimeOptions

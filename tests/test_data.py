@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fathom.base.errors import BadInput
+from fathom.data.formats import examine, read
 from fathom.data.queries import Query
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.data.statistics import majority_share, random_baseline, relation_statistics
 from fathom.data.templates import Sentence, Span, Template
-from fathom.errors import BadInput
-from fathom.formats import examine, read
 from tests.messages import mentioned, mentions, stated
 
 

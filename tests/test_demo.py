@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fathom.building import fetch_model
 from fathom.cli import demo
-from fathom.formats import read
+from fathom.data import fetch_model
+from fathom.data.formats import read
 from fathom.plans.demo import MODEL, RANKED, WRITTEN
 from fathom.store.folder import RunFolder
 from fathom.watch import sample_facts

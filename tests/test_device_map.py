@@ -14,18 +14,18 @@ pytest.importorskip("accelerate", reason="needs the extra device-map")
 from accelerate import infer_auto_device_map
 
 import fathom
-from fathom.errors import BadInput, MissingExtra
-from fathom.models import placement
-from fathom.models.body import replaced_forward
-from fathom.models.checks import CACHE, STATES, TREE, check, token_log_probs
-from fathom.models.encoder_decoder import EncoderDecoder
-from fathom.models.kernels import FastLinear
-from fathom.models.loading import load
-from fathom.scoring.causal import causal_log_probs
-from fathom.scoring.masked import Pll
-from fathom.scoring.memory import Budget
-from fathom.scoring.statements import statement_log_probs, text_likelihoods
-from fathom.scoring.tokens import Tokens
+from fathom.base.errors import BadInput, MissingExtra
+from fathom.engine.models import placement
+from fathom.engine.models.body import replaced_forward
+from fathom.engine.models.checks import CACHE, STATES, TREE, check, token_log_probs
+from fathom.engine.models.encoder_decoder import EncoderDecoder
+from fathom.engine.models.kernels import FastLinear
+from fathom.engine.models.loading import load
+from fathom.engine.scoring.causal import causal_log_probs
+from fathom.engine.scoring.masked import Pll
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.statements import statement_log_probs, text_likelihoods
+from fathom.engine.scoring.tokens import Tokens
 from tests.conftest import TINY_VOCABULARY, build, own_log_probs, tiny_tokenizer
 from tests.messages import mentions
 

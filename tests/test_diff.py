@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 
 import fathom as library
+from fathom.base.errors import BadInput
 from fathom.data.queries import QuerySet
-from fathom.errors import BadInput
-from fathom.metrics.significance import smallest_difference
 from fathom.results.diff import FORGOTTEN, KEPT, LEARNT, NEVER, RETAINED, became, diff
+from fathom.results.metrics.significance import smallest_difference
 from fathom.store.folder import RunFolder
 from tests.answerers import EVEN, answered, at_random, at_rank, constant, knowing, never, short_names_first, world
 from tests.messages import mentioned, mentions, stated

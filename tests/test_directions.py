@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
 from fathom.data.graph.queries import link_queryset
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
-from fathom.errors import BadInput
-from fathom.formats import read
 from fathom.probes import PROBES
 from fathom.probes.base import few_shot_lines
 from fathom.probes.embedding import tail_prompt, tail_template
 from fathom.probes.options import EmbeddingOptions, FewShotOptions
+from fathom.probes.run import run
 from fathom.results.summary import summarise
-from fathom.run import run
 from tests.conftest import write_graph_folder
 from tests.messages import mentions, stated
 from tests.scripted import ScriptedModel

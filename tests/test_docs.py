@@ -31,7 +31,7 @@ LINK = re.compile(r"\]\((?!http)([^)#]+)")
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
     """A folder in which "gpt2", "path/to/BEAR", "my-facts" and "my-popular-facts" are there, small."""
-    from fathom.formats import EMBEDDED
+    from fathom.data.formats import EMBEDDED
     from tests.test_build_cloze import texts_to_build_from
     from tests.test_chat import dressed
     from tests.test_cli import gpt2, save

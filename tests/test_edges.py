@@ -20,8 +20,10 @@ from fathom.results.diff import diff
 from fathom.results.estimates import Estimate
 from fathom.results.samples import Sample
 from fathom.results.summary import summarise
-from fathom.studies import calibration, memory, memory_tables, profile, validity
-from fathom.studies.options import MemoryOptions, ValidityOptions
+from fathom.studies import calibration, profile, validity
+from fathom.studies.options import ValidityOptions
+from fathom_kgc.studies import memory, memory_tables
+from fathom_kgc.studies.options import MemoryOptions
 from tests.answerers import EVEN, answered, at_random, knowing, known_of, world
 from tests.messages import mentioned, stated
 from tests.test_controls_memory import BASE, MEANINGLESS, NAMELESS, grid_of

@@ -11,8 +11,8 @@ from statistics import fmean
 import pyarrow.parquet as pq
 import pytest
 
+from fathom.data.formats import read
 from fathom.data.queries import QuerySet
-from fathom.formats import read
 from fathom.results.diff import diff
 from fathom.results.edits import EFFICACY, PARAPHRASED, SPECIFICITY
 from fathom.store.folder import RunFolder

@@ -12,24 +12,24 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-import fathom.scoring.similarity
-import fathom.scoring.vectors
+import fathom.engine.scoring.similarity
+import fathom.engine.scoring.vectors
 import fathom.store.vectors
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.models.base import Attention
-from fathom.models.local import LocalModel
+from fathom.engine.models.base import Attention
+from fathom.engine.models.local import LocalModel
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.rows import rank_best, top, unfiltered_ranks
+from fathom.engine.scoring.similarity import VectorSpace, rank_by_cosine
+from fathom.engine.scoring.vectors import Pooling, prefix_groups, vectors
 from fathom.probes import PROBES
 from fathom.probes.base import few_shot_lines
 from fathom.probes.embedding import tail_prompt, tail_template
 from fathom.probes.options import EmbeddingOptions, FewShotOptions
-from fathom.run import run
-from fathom.scoring.memory import Budget
-from fathom.scoring.rows import rank_best, top, unfiltered_ranks
-from fathom.scoring.similarity import VectorSpace, rank_by_cosine
-from fathom.scoring.vectors import Pooling, prefix_groups, vectors
+from fathom.probes.run import run
 from fathom.store.folder import RunFolder
 from tests.conftest import TINY_VOCABULARY, build, make_local
 from tests.messages import correspond, mentioned, mentions
@@ -203,8 +203,8 @@ def sequences() -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("shared", [True, False])
 def test_vectors_are_the_model_s_own(shape, shared, monkeypatch):
     """Equal to one prompt at a time, whether beginnings are shared (in small blocks, several passes) or not."""
-    monkeypatch.setattr(fathom.scoring.vectors, "WORTH_SHARING", 1 if shared else 10**9)
-    monkeypatch.setattr(fathom.scoring.vectors, "BLOCK", 16)
+    monkeypatch.setattr(fathom.engine.scoring.vectors, "WORTH_SHARING", 1 if shared else 10**9)
+    monkeypatch.setattr(fathom.engine.scoring.vectors, "BLOCK", 16)
     kind, options = SHAPES[shape]
     network = build(kind, vocab_size=TINY_VOCABULARY, **options)
     asked = sequences()
@@ -273,8 +273,8 @@ def test_encoders_are_pooled(pooling):
 
 def test_ranks_equal_a_full_sort(monkeypatch):
     """With equal candidates, several golds, filtered answers and candidates without a vector, block by block."""
-    monkeypatch.setattr(fathom.scoring.similarity, "CANDIDATES", 7)
-    monkeypatch.setattr(fathom.scoring.similarity, "CELLS", 7 * 5)
+    monkeypatch.setattr(fathom.engine.scoring.similarity, "CANDIDATES", 7)
+    monkeypatch.setattr(fathom.engine.scoring.similarity, "CELLS", 7 * 5)
     draw = np.random.default_rng(0)
     distinct = draw.standard_normal((40, 8)).astype(np.float32)
     distinct[[3, 21]] = np.nan

@@ -10,12 +10,12 @@ import torch
 from transformers import AutoModel, BertForMaskedLM
 
 import fathom
-from fathom.errors import BadInput
-from fathom.models.content import content_hash
-from fathom.models.encoder import Encoder
-from fathom.models.loading import load
-from fathom.scoring.memory import Budget
-from fathom.scoring.vectors import resolve_pooling, text_vectors
+from fathom.base.errors import BadInput
+from fathom.engine.models.content import content_hash
+from fathom.engine.models.encoder import Encoder
+from fathom.engine.models.loading import load
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.vectors import resolve_pooling, text_vectors
 from tests.conftest import TINY_VOCABULARY, build, tiny_tokenizer
 from tests.messages import mentions, stated
 from tests.real import real_model

@@ -16,17 +16,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from fathom.data.selection.filters import select
-from fathom.data.selection.folds import FOLD
-from fathom.data.selection.options import Selection
-from fathom.data.templates import capitalized
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.formats.ontoprobe import read_patterns
-from fathom.metrics.uncertainty import interval
-from fathom.models.base import Attention
-from fathom.probes.options import OntologyOptions
-from fathom.prompts.entailment import (
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
+from fathom.data.formats.ontoprobe import read_patterns
+from fathom.data.prompts.entailment import (
     ABSENT,
     GIVEN,
     IMPLICIT,
@@ -39,17 +32,24 @@ from fathom.prompts.entailment import (
     sources,
     text_of,
 )
-from fathom.prompts.ontology import RULES
+from fathom.data.prompts.ontology import RULES
+from fathom.data.selection.filters import select
+from fathom.data.selection.folds import FOLD
+from fathom.data.selection.options import Selection
+from fathom.data.templates import capitalized
+from fathom.engine.models.base import Attention
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.pseudowords import pseudowords
+from fathom.engine.scoring.slots import CandidateTokens, MaskCount, Slot, SlotPooling, SlotScoring
+from fathom.probes.options import OntologyOptions
+from fathom.probes.run import run
 from fathom.results.estimates import NOTHING
+from fathom.results.metrics.uncertainty import interval
 from fathom.results.names import folder_names
 from fathom.results.samples import Origin
 from fathom.results.saving import save as draw
 from fathom.results.tables import render
 from fathom.results.tasks import MEASURED
-from fathom.run import run
-from fathom.scoring.memory import Budget
-from fathom.scoring.pseudowords import pseudowords
-from fathom.scoring.slots import CandidateTokens, MaskCount, Slot, SlotPooling, SlotScoring
 from fathom.store.folder import RunFolder
 from fathom.studies.options import EntailmentStudyOptions
 from fathom.studies.reasoning import entailment
@@ -72,8 +72,8 @@ CHOSEN = ("rdfs3", "rdfs7", "rdfs9")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     pytest.importorskip("pyoxigraph")
-    from fathom.building.ontology import build_ontology
-    from fathom.building.options import OntologyBuildOptions
+    from fathom_build.ontology import build_ontology
+    from fathom_build.options import OntologyBuildOptions
 
     out = tmp_path_factory.mktemp("ontology") / "town"
     build_ontology(

@@ -12,19 +12,19 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.models.base import Attention
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
+from fathom.data.prompts.alterations import COMBINES, NEEDED, OF_MEMORY, OF_TEXT, REMEMBERS, WHOLE
+from fathom.data.prompts.entailment import GIVEN
+from fathom.data.prompts.ontology import RULES
+from fathom.engine.models.base import Attention
+from fathom.engine.scoring import pseudowords as pseudoword_module
+from fathom.engine.scoring.pseudowords import PseudowordEncoder, pseudowords
+from fathom.engine.scoring.rows import score_columns
 from fathom.probes import entailment as of_probe
 from fathom.probes.entailment import CausalEntailmentProbe
 from fathom.probes.statement import StatementProbe
-from fathom.prompts.alterations import COMBINES, NEEDED, OF_MEMORY, OF_TEXT, REMEMBERS, WHOLE
-from fathom.prompts.entailment import GIVEN
-from fathom.prompts.ontology import RULES
 from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT
-from fathom.scoring import pseudowords as pseudoword_module
-from fathom.scoring.pseudowords import PseudowordEncoder, pseudowords
-from fathom.scoring.rows import score_columns
 from fathom.studies.reasoning import entailment
 from tests.conftest import build, make_local
 from tests.messages import mentions

@@ -9,13 +9,13 @@ import pytest
 
 pytest.importorskip("openai", reason="needs the extra api")
 
-from fathom.formats import read
-from fathom.formats.ontoprobe import read_patterns
-from fathom.models.base import Identity
-from fathom.prompts.alterations import COMBINES, NEEDED, NOTHING, OF_MEMORY, OF_TEXT, WHOLE
-from fathom.prompts.entailment import GIVEN
-from fathom.prompts.nonce import NonceWords, excerpt_of
-from fathom.prompts.ontology import RULES
+from fathom.data.formats import read
+from fathom.data.formats.ontoprobe import read_patterns
+from fathom.data.prompts.alterations import COMBINES, NEEDED, NOTHING, OF_MEMORY, OF_TEXT, WHOLE
+from fathom.data.prompts.entailment import GIVEN
+from fathom.data.prompts.nonce import NonceWords, excerpt_of
+from fathom.data.prompts.ontology import RULES
+from fathom.engine.models.base import Identity
 from fathom.store.folder import RunFolder
 from fathom.studies.reasoning.runs import right_and_wrong
 from tests.choosers import ScriptedChat

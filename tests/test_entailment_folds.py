@@ -9,12 +9,12 @@ import torch
 from safetensors.torch import load_file
 
 import fathom.probes.entailment as asking
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
 from fathom.data.selection.folds import FOLD, folds_of_queries, taught
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.models.base import Attention
+from fathom.engine.models.base import Attention
 from fathom.probes.options import OntologyOptions
-from fathom.run import run
+from fathom.probes.run import run
 from fathom.store.folder import RunFolder
 from tests.conftest import build, make_local
 from tests.messages import mentioned, mentions

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from fathom.errors import RunFailed
-from fathom.models.loading import wrap
-from fathom.run import run
-from fathom.scoring import causal
-from fathom.scoring.causal import causal_log_probs
-from fathom.scoring.evidence import TOLERANCE, Evidence
-from fathom.scoring.memory import Budget
+from fathom.base.errors import RunFailed
+from fathom.engine.models.loading import wrap
+from fathom.engine.scoring import causal
+from fathom.engine.scoring.causal import causal_log_probs
+from fathom.engine.scoring.evidence import TOLERANCE, Evidence
+from fathom.engine.scoring.memory import Budget
+from fathom.probes.run import run
 from fathom.store.folder import add_up
 from tests.conftest import tiny_tokenizer
 from tests.messages import mentions

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fathom.base.errors import BadInput
+from fathom.data.formats.lm_eval import write_task
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
-from fathom.errors import BadInput
-from fathom.formats.lm_eval import write_task
+from fathom.probes.run.exported import export_every_eval_ever
+from fathom.probes.run.imported import import_results
+from fathom.probes.run.setup import tables
 from fathom.results.summary import summarise
-from fathom.run.exported import export_every_eval_ever
-from fathom.run.imported import import_results
-from fathom.run.setup import tables
 from fathom.store.folder import RunFolder
 from tests.answerers import EVEN, answered, at_random, unscored, world
 from tests.test_cli import gpt2, save

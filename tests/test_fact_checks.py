@@ -3,8 +3,8 @@
 import pytest
 
 from fathom.cli.data import CheckOptions, check
-from fathom.formats import examine
-from fathom.formats.fact_checks import fact_notes
+from fathom.data.formats import examine
+from fathom.data.formats.fact_checks import fact_notes
 from tests.messages import correspond, mentioned
 from tests.test_spelling import lines
 

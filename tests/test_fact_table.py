@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from fathom.formats import examine, format_of, read
+from fathom.data.formats import examine, format_of, read
 from tests.messages import mentioned
 from tests.test_spelling import lines
 

@@ -16,18 +16,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fathom import formats
-from fathom.building import fetch as fetching
-from fathom.building.fetch import contents_of, fetch, one_source
-from fathom.building.fetch_pubmed import fetch_pubmed
-from fathom.building.options import FetchOptions
-from fathom.data import published
+from fathom.base.errors import BadInput, RunFailed
+from fathom.base.reading import bounds
+from fathom.base.reading import download as downloading
+from fathom.base.reading.archives import unpack
+from fathom.base.reading.files import Unreadable
+from fathom.data import fetch as fetching
+from fathom.data import formats, published
+from fathom.data.fetch import contents_of, fetch, one_source
+from fathom.data.fetch_pubmed import fetch_pubmed
+from fathom.data.options import FetchOptions
 from fathom.data.published import entry_of, read_table
-from fathom.errors import BadInput, RunFailed
-from fathom.reading import bounds
-from fathom.reading import download as downloading
-from fathom.reading.archives import unpack
-from fathom.reading.files import Unreadable
 from tests.messages import mentioned, mentions, stated
 
 FACTS = b"France\tcapital\tParis\nSpain\tcapital\tMadrid\n" * 400  # more than one packet

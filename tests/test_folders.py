@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from fathom.errors import BadInput
-from fathom.models.checks import token_log_probs
-from fathom.models.hub import library_message
-from fathom.models.loading import load
+from fathom.base.errors import BadInput
+from fathom.engine.models.checks import token_log_probs
+from fathom.engine.models.hub import library_message
+from fathom.engine.models.loading import load
 from tests.messages import mentioned
 from tests.test_hub import IDS, llama, lora
 
@@ -198,8 +198,8 @@ def test_layers_that_are_not_used_are_told(good: Path, tmp_path: Path, caplog: p
 
 def test_a_revision_is_that_of_the_model_alone(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another model's tokenizer has no revision of that name."""
-    from fathom.models import loading, parts
-    from fathom.models.hub import ModelPart
+    from fathom.engine.models import loading, parts
+    from fathom.engine.models.hub import ModelPart
 
     asked: dict[str, str | None] = {}
 

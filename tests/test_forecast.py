@@ -13,18 +13,18 @@ import pytest
 import torch
 
 from fathom.api import forecast
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.models.loading import load, load_shape
-from fathom.models.local import LocalModel
+from fathom.base.errors import BadInput
+from fathom.base.progress import unseen
+from fathom.data.formats import read
+from fathom.engine.models.loading import load, load_shape
+from fathom.engine.models.local import LocalModel
+from fathom.engine.scoring.causal import causal_log_probs
+from fathom.engine.scoring.memory import Budget
 from fathom.probes import PROBES
 from fathom.probes.options import OntologyOptions
+from fathom.probes.run.forecast import Forecaster, Pass, Stopwatch, counted, duration
+from fathom.probes.run.setup import set_up
 from fathom.probes.statement import StatementProbe
-from fathom.progress import unseen
-from fathom.run.forecast import Forecaster, Pass, Stopwatch, counted, duration
-from fathom.run.setup import set_up
-from fathom.scoring.causal import causal_log_probs
-from fathom.scoring.memory import Budget
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
 from tests.messages import mentioned
@@ -47,7 +47,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine the sample is as large as on others."""
-    monkeypatch.setattr("fathom.run.forecast.SAMPLING", float("inf"))
+    monkeypatch.setattr("fathom.probes.run.forecast.SAMPLING", float("inf"))
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_counts_are_those_of_the_engine(
     planted: dict[str, str], kind: str, probe: str, ran: Counter[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fathom.models.local.check", lambda *_: None)  # these passes happen once per model
+    monkeypatch.setattr("fathom.engine.models.local.check", lambda *_: None)  # these passes happen once per model
     monkeypatch.setattr("fathom.probes.base.PROMPTS", 0)  # and those on shuffled prompts
     data, entry, path = read("geography"), PROBES.find(probe), planted[kind]
     options = entry.options(limit=3, relations=("capital",))
@@ -122,7 +122,7 @@ def test_no_weights_are_read(planted: dict[str, str], tmp_path: Path, fathom: Co
 def test_large_shards_are_not_evaluated_if_small_ones_take_long(
     planted: dict[str, str], monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
-    monkeypatch.setattr("fathom.run.forecast.SAMPLING", seconds)
+    monkeypatch.setattr("fathom.probes.run.forecast.SAMPLING", seconds)
     options, evaluate = PROBES.find("statement").options(limit=8, templates=(0,)), StatementProbe.evaluate
     shards: list[str] = []
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from fathom import run
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
 from fathom.data.graph.queries import graph_of, link_queryset
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.links import find
-from fathom.links.folder import open_links, train_links
-from fathom.links.forecast import forecast_links
-from fathom.links.options import LinkOptions
+from fathom.probes import run
+from fathom_kgc.links import find
+from fathom_kgc.links.folder import open_links, train_links
+from fathom_kgc.links.forecast import forecast_links
+from fathom_kgc.links.options import LinkOptions
 from tests.papers import plant_models, write_bear, write_places
 
 KINDS = {"masked": "masked", "t5": "t5"}

@@ -1,5 +1,5 @@
 """Data, runs, link predictors, model folders and servers that are damaged or foreign: one line each, never a traceback
-and never a wait without end. Each of these cases failed before there was :mod:`fathom.reading`."""
+and never a wait without end. Each of these cases failed before there was :mod:`fathom.base.reading`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fathom.building.cloze.corpora import check_encoding, find_sources
-from fathom.errors import BadInput, RunFailed
-from fathom.formats import examine, locate, read
-from fathom.links.folder import read_curve, read_manifest
-from fathom.models.server import ChatRequest, ChatServer
-from fathom.reading.replies import Elsewhere, guard
+from fathom.base.errors import BadInput, RunFailed
+from fathom.base.reading.replies import Elsewhere, guard
+from fathom.data.formats import examine, locate, read
+from fathom.engine.models.server import ChatRequest, ChatServer
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from fathom.store.folder import RunFolder
 from fathom.store.journal import Journal
 from fathom.store.vectors import VectorStore
+from fathom_build.cloze.corpora import check_encoding, find_sources
+from fathom_kgc.links.folder import read_curve, read_manifest
 from tests.messages import mentions, stated
 from tests.test_reading import DEEP, HUGE, dangling, device, folder, loop, within
 
@@ -584,7 +584,7 @@ def test_weights_and_checkpoints_that_are_none(tmp_path):
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])
 def test_a_pipe_in_a_model_folder(tmp_path, file):
-    from fathom.models.loading import load
+    from fathom.engine.models.loading import load
 
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / file).unlink(missing_ok=True)
@@ -707,7 +707,7 @@ def test_a_reply_that_drips_does_not_last(serve):
 
 
 def test_a_packed_reply_does_not_fill_memory(serve, monkeypatch):
-    monkeypatch.setattr("fathom.reading.bounds.REPLY.most", 1 << 20)
+    monkeypatch.setattr("fathom.base.reading.bounds.REPLY.most", 1 << 20)
     body = gzip.compress(json.dumps(completion()).encode() + b" " * (1 << 24))
     assert "more than 1 MB" in ask(serve(body, Content_Encoding="gzip")).fault
 

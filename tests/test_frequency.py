@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from fathom.data.formats import read
 from fathom.data.graph.seen import FrequencyRank, frequency_ranks
 from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.templates import Template
-from fathom.formats import read
 from fathom.results.summary import summarise
 from tests.answerers import answered
 from tests.messages import mentioned

@@ -12,23 +12,23 @@ import numpy as np
 import pytest
 import torch
 
+from fathom.base.errors import BadInput
+from fathom.data.formats import examine, read
 from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.prompts.questions import QuestionShots, as_template, read_questions
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
-from fathom.errors import BadInput
-from fathom.formats import examine, read
-from fathom.metrics.descriptive import harmonic_mean, set_score
-from fathom.metrics.uncertainty import interval
-from fathom.models.base import Attention
-from fathom.models.generation import generate_greedily, until
+from fathom.engine.models.base import Attention
+from fathom.engine.models.generation import generate_greedily, until
+from fathom.engine.scoring.answers import Matcher, answer_key, split_answers
 from fathom.probes.generation import GenerationProbe, _answer_on_line
 from fathom.probes.options import GenerationOptions
-from fathom.prompts.questions import QuestionShots, as_template, read_questions
+from fathom.probes.run import run
 from fathom.results.answers import error_table
 from fathom.results.loading import read_facts
+from fathom.results.metrics.descriptive import harmonic_mean, set_score
+from fathom.results.metrics.uncertainty import interval
 from fathom.results.summary import summarise
-from fathom.run import run
-from fathom.scoring.answers import Matcher, answer_key, split_answers
 from tests.conftest import TINY_VOCABULARY, build, make_local
 from tests.messages import correspond, mentioned, mentions, stated
 from tests.scripted import ScriptedModel

@@ -15,15 +15,15 @@ import gguf
 from tokenizers.pre_tokenizers import ByteLevel
 
 import fathom
-from fathom.errors import BadInput, MissingExtra
-from fathom.models.checks import token_log_probs
-from fathom.models.gguf import LIBRARIES
-from fathom.models.loading import load, load_shape
-from fathom.models.parts import load_tokenizer
+from fathom.base.errors import BadInput, MissingExtra
+from fathom.base.reading import Unreadable
+from fathom.base.reading.gguf import gguf_header
+from fathom.engine.models.checks import token_log_probs
+from fathom.engine.models.gguf import LIBRARIES
+from fathom.engine.models.loading import load, load_shape
+from fathom.engine.models.parts import load_tokenizer
 from fathom.probes.models import model_hash
 from fathom.probes.statement import StatementOptions
-from fathom.reading import Unreadable
-from fathom.reading.gguf import gguf_header
 from fathom.training.small import learn_tokenizer
 from tests.conftest import save_llama
 from tests.gguf_model import write_gguf

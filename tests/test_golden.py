@@ -180,7 +180,7 @@ def test_a_run_of_an_earlier_version_is_resumed(name, desk, fathom, monkeypatch)
         pytest.importorskip(module)
     for needed in OLD_NEEDS.get(name, ()):
         desk.left_by(needed, fathom)
-    monkeypatch.setattr("fathom.run.setup.VERSION", "0.1.0")  # another version is another run
+    monkeypatch.setattr("fathom.probes.run.setup.VERSION", "0.1.0")  # another version is another run
     if name == "link":
         shutil.copytree(OLD_RUNS / "links", "links/old", dirs_exist_ok=True)
     folder = Path("resumed") / name

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from transformers import PreTrainedTokenizerBase
 
+from fathom.base.errors import BadInput
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
-from fathom.errors import BadInput
-from fathom.models.local import LocalModel
+from fathom.engine.models.local import LocalModel
 from fathom.probes.options import StatementOptions
-from fathom.run import run
+from fathom.probes.run import run
 from tests.conftest import build, make_local
 from tests.messages import mentions
 

@@ -19,26 +19,26 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from fathom.building.worlds import build_worlds
+from fathom.base.errors import BadInput, RunFailed
 from fathom.cli import make_app
-from fathom.errors import BadInput, RunFailed
-from fathom.formats import read
-from fathom.links import LINKS, Kind
-from fathom.links.base import Predictor, rank_links
-from fathom.links.options import LinkTraining, TextTraining
-from fathom.metrics.descriptive import tukey_fences
-from fathom.models.base import Identity
+from fathom.data.formats import read
+from fathom.engine.models.base import Identity
 from fathom.plans.execution import PlanResult, carry_out
 from fathom.plans.file import Plan, read_plan
 from fathom.plans.forecast import forecast_table
 from fathom.plans.options import WorkerOptions
-from fathom.plans.studies import cell_of
+from fathom.results.metrics.descriptive import tukey_fences
 from fathom.store.locks import AT_WORK, CLAIMS, Claims, exclusive_folder, shared_folder
 from fathom.store.predictions import Scoring
-from fathom.studies import memory, memory_tables
-from fathom.studies.memory import Cell, CellState, Curve, Memory, correlations
-from fathom.studies.options import MemoryOptions
 from fathom.training.loop import NotANumber
+from fathom_build.worlds import build_worlds
+from fathom_kgc.links import LINKS, Kind
+from fathom_kgc.links.base import Predictor, rank_links
+from fathom_kgc.links.options import LinkTraining, TextTraining
+from fathom_kgc.studies import memory, memory_tables
+from fathom_kgc.studies.memory import Cell, CellState, Curve, Memory, correlations
+from fathom_kgc.studies.memory_tables import state_of_cell
+from fathom_kgc.studies.options import MemoryOptions
 from tests.forked import ForkedCall, command_line
 from tests.messages import mentions
 from tests.sharing import kept
@@ -131,7 +131,7 @@ def grid(file: Path, out: Path, options: WorkerOptions | None = None, **more: ob
 
 def cells(plan: Plan, result: PlanResult) -> list[CellState]:
     states = {id(state.step): state for state in result.states}
-    return [cell_of(run, states[id(run.step)]) for run in plan.runs]
+    return [state_of_cell(run, states[id(run.step)]) for run in plan.runs]
 
 
 def analysed(plan: Plan, result: PlanResult) -> Memory:

@@ -15,9 +15,9 @@ from threading import Thread
 
 import pytest
 
-from fathom.errors import BadInput
-from fathom.models.checks import token_log_probs
-from fathom.models.loading import load, load_shape, wrap
+from fathom.base.errors import BadInput
+from fathom.engine.models.checks import token_log_probs
+from fathom.engine.models.loading import load, load_shape, wrap
 from tests.conftest import TINY_VOCABULARY, build, own_log_probs, tiny_tokenizer
 from tests.messages import mentioned, mentions
 
@@ -162,8 +162,8 @@ def cached(cache: Path, name: str, revision: str, folder: str) -> None:
 
 LOADED = """
 import json, sys
-from fathom.models.checks import token_log_probs
-from fathom.models.loading import load
+from fathom.engine.models.checks import token_log_probs
+from fathom.engine.models.loading import load
 model = load("we/adapter", revision="v2", tokenizer="we/words")
 other = load("we/base", revision="v1", tokenizer="we/words", adapter="we/adapter")
 print(json.dumps([token_log_probs(one, json.loads(sys.argv[1]))[1:].tolist() for one in (model, other)]))
@@ -280,11 +280,11 @@ def test_configuration_and_tokenizer_need_no_model_code(tmp_path: Path) -> None:
     """Checks before a plan, and counts of tokens, start seconds earlier without the library's code of networks."""
     script = (
         "import sys\n"
-        "from fathom.models.parts import find_model, load_tokenizer\n"
+        "from fathom.engine.models.parts import find_model, load_tokenizer\n"
         f"find_model({llama(tmp_path / 'model')!r})\n"
         f"load_tokenizer({str(tmp_path / 'model')!r})\n"
         "assert 'transformers.modeling_utils' not in sys.modules\n"
-        "import fathom.models.loading\n"
+        "import fathom.engine.models.loading\n"
         "assert 'transformers.modeling_utils' in sys.modules, 'the library names it otherwise now'\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

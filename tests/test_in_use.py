@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import fathom
-from fathom.errors import BadInput
-from fathom.models.checks import token_log_probs
-from fathom.models.loading import wrap
+from fathom.base.errors import BadInput
+from fathom.engine.models.checks import token_log_probs
+from fathom.engine.models.loading import wrap
 from tests.conftest import TINY_VOCABULARY, build, own_log_probs, tiny_tokenizer
 from tests.messages import mentions
 

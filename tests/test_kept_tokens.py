@@ -12,17 +12,17 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 import fathom as package
+from fathom.base.errors import BadInput
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Prompt, Span, Template
-from fathom.errors import BadInput
-from fathom.models.checks import token_log_probs
-from fathom.models.encoder_decoder import EncoderDecoder
-from fathom.models.loading import wrap
-from fathom.models.local import LocalModel
-from fathom.report.evidence import NOT_SCORED, Evidence
+from fathom.engine.models.checks import token_log_probs
+from fathom.engine.models.encoder_decoder import EncoderDecoder
+from fathom.engine.models.loading import wrap
+from fathom.engine.models.local import LocalModel
+from fathom.engine.scoring.tokens import Role, encode_causal, encode_masked, token_texts
+from fathom.probes.run import run
 from fathom.results.rows import Rows
-from fathom.run import run
-from fathom.scoring.tokens import Role, encode_causal, encode_masked, token_texts
+from fathom.studies.report.evidence import NOT_SCORED, Evidence
 from tests.conftest import build, write_graph_folder
 from tests.messages import mentions
 from tests.test_contract import data, model, options, rows_of  # noqa: F401 # fixtures

@@ -11,19 +11,19 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from fathom.base.errors import BadInput
+from fathom.data.formats import examine, read
+from fathom.data.formats.kg_checks import graph_notes
 from fathom.data.graph import cache
 from fathom.data.graph.queries import link_queryset
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import narrow, select
 from fathom.data.selection.options import Selection
 from fathom.data.statistics import graph_relations, majority_share
-from fathom.errors import BadInput
-from fathom.formats import examine, read
-from fathom.formats.kg_checks import graph_notes
 from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
+from fathom.probes.run import run
 from fathom.results.datasets import data_tables
-from fathom.run import run
 from tests.messages import correspond, mentioned, mentions, stated
 from tests.scripted import ScriptedModel
 
@@ -671,7 +671,7 @@ def kept_hash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str | None:
         raise NotKept
 
     with monkeypatch.context() as patched:
-        patched.setattr("fathom.formats.kg.assemble", assemble)
+        patched.setattr("fathom.data.formats.kg.assemble", assemble)
         try:
             return read(folder).content_hash
         except NotKept:

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fathom.base.errors import BadInput
 from fathom.cli import make_app
+from fathom.data.formats import examine, read
+from fathom.data.formats.lama import TREX_RELATIONS
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.data.selection.readings import ReadingCounts, apply_reading, asked, reading_faults
 from fathom.data.statistics import relation_statistics
 from fathom.data.templates import Sentence
-from fathom.errors import BadInput
-from fathom.formats import examine, read
-from fathom.formats.lama import TREX_RELATIONS
 from tests.messages import correspond, mentioned, mentions, stated
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from fathom.models.base import Attention, Identity
-from fathom.models.local import LocalModel
+from fathom.engine.models.base import Attention, Identity
+from fathom.engine.models.local import LocalModel
 from tests.conftest import TINY_VOCABULARY, build, tiny_tokenizer
 
 TINY = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from fathom.data.formats import read
 from fathom.data.graph.leakage import answers_in_descriptions, relations_per_entity
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.words import occurs_as_word
-from fathom.formats import read
 from fathom.results.datasets import _shortened, data_tables, leakage_tables
 from fathom.results.tables import render
 from tests.messages import stated
@@ -109,7 +109,7 @@ def test_what_is_no_graph_is_said(monkeypatch, capsys):
     from fathom.cli import main
 
     sentences = replace(read("geography"), graph=None)
-    monkeypatch.setattr("fathom.formats.read", lambda path, columns: sentences)
+    monkeypatch.setattr("fathom.data.formats.read", lambda path, columns: sentences)
     monkeypatch.setattr(sys, "argv", ["fathom", "data", "leakage", "geography"])
     with pytest.raises(SystemExit) as stop:
         main()

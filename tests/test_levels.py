@@ -9,13 +9,13 @@ import pytest
 import torch
 import transformers
 
-from fathom.errors import BadInput
-from fathom.models.cache import States
-from fathom.models.loading import wrap
-from fathom.models.local import LocalModel
-from fathom.scoring.causal import causal_log_probs
-from fathom.scoring.memory import Budget
-from fathom.scoring.pseudowords import pseudowords
+from fathom.base.errors import BadInput
+from fathom.engine.models.cache import States
+from fathom.engine.models.loading import wrap
+from fathom.engine.models.local import LocalModel
+from fathom.engine.scoring.causal import causal_log_probs
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.pseudowords import pseudowords
 from tests.conftest import TINY_VOCABULARY, build, own_log_probs, tiny_tokenizer
 from tests.messages import mentions
 from tests.zoo import built
@@ -185,7 +185,7 @@ def test_transformers_that_keep_no_states() -> None:
 def test_branches_that_see_each_other_a_little_are_no_tree():
     """LFM2's convolution reads packed neighbours. With the small weights that training begins with this moves a score
     by less than 1e-4, which is no rounding: what an attention mask hides is hidden to the last bit."""
-    from fathom.models.checks import TREE, check
+    from fathom.engine.models.checks import TREE, check
 
     torch.manual_seed(0)
     shape = {"vocab_size": TINY_VOCABULARY, **SHAPES["Lfm2ForCausalLM"]}

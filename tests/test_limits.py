@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fathom.models.checks import PADDING, check, token_log_probs
-from fathom.models.loading import wrap
-from fathom.scoring.causal import causal_log_probs
-from fathom.scoring.memory import Budget
+from fathom.engine.models.checks import PADDING, check, token_log_probs
+from fathom.engine.models.loading import wrap
+from fathom.engine.scoring.causal import causal_log_probs
+from fathom.engine.scoring.memory import Budget
 from tests.conftest import tiny_tokenizer
 from tests.zoo import FAMILIES, SMALL, built
 

@@ -24,23 +24,24 @@ from transformers import (
 from typer.testing import CliRunner
 
 import fathom
+import fathom_kgc
+from fathom.base.errors import BadInput, RunFailed
 from fathom.cli import make_app
+from fathom.data.formats import read
 from fathom.data.graph.links import split_links
 from fathom.data.graph.queries import link_queryset
-from fathom.errors import BadInput, RunFailed
-from fathom.formats import read
-from fathom.links import LINKS, Kind, base
-from fathom.links.base import Predictor, rank_links, shuffled
-from fathom.links.folder import open_links, read_curve, read_manifest, train_links
-from fathom.links.options import ASKING, LinkOptions, TextTraining
-from fathom.links.predict import predict_links
-from fathom.links.texts import language_model
-from fathom.models.base import Identity
-from fathom.run import run
+from fathom.engine.models.base import Identity
+from fathom.probes.run import run
 from fathom.store import folder as folder_module
 from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber, Stage
 from fathom.training.saving import whole_tensors
+from fathom_kgc.links import LINKS, Kind, base
+from fathom_kgc.links.base import Predictor, rank_links, shuffled
+from fathom_kgc.links.folder import open_links, read_curve, read_manifest, train_links
+from fathom_kgc.links.options import ASKING, LinkOptions, TextTraining
+from fathom_kgc.links.predict import predict_links
+from fathom_kgc.links.texts import language_model
 from tests.conftest import write_graph_folder
 from tests.messages import mentioned, mentions
 
@@ -327,7 +328,7 @@ def test_the_run_says_ties_directions_and_what_has_no_score(data, tmp_path):
 
 
 def test_a_killed_run_goes_on(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("fathom.links.probe.SHARD_QUERIES", 2)
+    monkeypatch.setattr("fathom_kgc.links.probe.SHARD_QUERIES", 2)
     model = scripted(data, lambda given, inverse: [float(place) for place in range(6)])
     whole = asked(model, data, tmp_path / "whole").predictions()
     add, added = folder_module.RunFolder.add_shard, []
@@ -353,13 +354,13 @@ def test_one_direction_and_few_triples(data, tmp_path):
 
 
 def test_two_parts_ask_it_what_one_process_asks(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("fathom.links.probe.SHARD_QUERIES", 2)
+    monkeypatch.setattr("fathom_kgc.links.probe.SHARD_QUERIES", 2)
     train_links("toy", data, Options(epochs=1), tmp_path / "m")
-    whole = fathom.evaluate_links(tmp_path / "m", data, tmp_path / "r")
-    first = fathom.evaluate_links(tmp_path / "m", data, tmp_path / "shared", part="1/2")
+    whole = fathom_kgc.evaluate_links(tmp_path / "m", data, tmp_path / "r")
+    first = fathom_kgc.evaluate_links(tmp_path / "m", data, tmp_path / "shared", part="1/2")
     assert not first.is_complete()
     assert not (tmp_path / "shared" / "metrics.json").exists()
-    both = fathom.evaluate_links(tmp_path / "m", data, tmp_path / "shared", part="2/2")
+    both = fathom_kgc.evaluate_links(tmp_path / "m", data, tmp_path / "shared", part="2/2")
     assert both.folder.predictions().equals(whole.folder.predictions())
     assert (tmp_path / "shared" / "metrics.json").exists()
 
@@ -369,10 +370,10 @@ def test_what_it_was_trained_with_and_what_it_is_asked_with(data, tmp_path):
     assert open_links(tmp_path / "m", data, asking={"bias": 2.0}).options.bias == 2.0
     with pytest.raises(BadInput, match=mentions("--dropout", "--bias")):
         open_links(tmp_path / "m", data, asking={"dropout": 0.1})
-    first = fathom.evaluate_links(tmp_path / "m", data, tmp_path / "r")
+    first = fathom_kgc.evaluate_links(tmp_path / "m", data, tmp_path / "r")
     assert first.table().num_rows == 6
     with pytest.raises(BadInput, match="bias"):
-        fathom.evaluate_links(tmp_path / "m", data, tmp_path / "r", asking={"bias": 1.0})
+        fathom_kgc.evaluate_links(tmp_path / "m", data, tmp_path / "r", asking={"bias": 1.0})
 
 
 def test_another_graph_is_refused(data, graph_folder, tmp_path):

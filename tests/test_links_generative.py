@@ -18,16 +18,16 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-import fathom
+import fathom_kgc
+from fathom.base.errors import BadInput, RunFailed
 from fathom.data.graph.links import Links, split_links, training_links
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.errors import BadInput, RunFailed
-from fathom.links import find, generative
-from fathom.links.base import rank_links
-from fathom.links.generative import GenerativePredictor
-from fathom.links.name_search import Decoder, EncodedQuestions, Reach, search
-from fathom.links.options import Generative, GenKgc, Kgt5
-from fathom.scoring.trie import AnswerTrie
+from fathom.engine.scoring.trie import AnswerTrie
+from fathom_kgc.links import find, generative
+from fathom_kgc.links.base import rank_links
+from fathom_kgc.links.generative import GenerativePredictor
+from fathom_kgc.links.name_search import Decoder, EncodedQuestions, Reach, search
+from fathom_kgc.links.options import Generative, GenKgc, Kgt5
 from tests.conftest import build
 from tests.messages import stated
 
@@ -473,11 +473,11 @@ def test_from_a_folder_to_a_run(tmp_path: Path) -> None:
     for split, places in {"train": range(12), "dev": [12], "test": [13]}.items():
         lines = [f"e{place}\tr0\te{(place + 1) % 14}\n" for place in places]
         (data / f"{split}.tsv").write_text("".join(lines))
-    manifest = fathom.train_links("kgt5", data, model, weights=weights, epochs=1, device="cpu")
+    manifest = fathom_kgc.train_links("kgt5", data, model, weights=weights, epochs=1, device="cpu")
     assert stated(manifest["notes"], "2 of 14 entities", "tie")
     tables = []
     for name, asking in (("full", {}), ("ten", {"full_rank": False, "beams": 2})):
-        run = fathom.evaluate_links(model, data, tmp_path / name, asking=asking, device="cpu")
+        run = fathom_kgc.evaluate_links(model, data, tmp_path / name, asking=asking, device="cpu")
         tables.append(run.table().to_pylist())
     assert [row["rank"] is not None for row in tables[0]] == [True, True]
     for full, ten in zip(*tables, strict=True):

@@ -10,14 +10,14 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
 
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
 from fathom.data.graph.links import split_links
 from fathom.data.queries import QuerySet
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.links.base import measured
-from fathom.links.folder import open_links, read_curve, read_manifest, train_links
-from fathom.links.kg_bert import Predictor, _kept
-from fathom.links.options import KgBert
+from fathom_kgc.links.base import measured
+from fathom_kgc.links.folder import open_links, read_curve, read_manifest, train_links
+from fathom_kgc.links.kg_bert import Predictor, _kept
+from fathom_kgc.links.options import KgBert
 from tests.conftest import build
 from tests.messages import mentions
 

@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch.nn import functional
 
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
 from fathom.data.graph.links import split_links
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.links import knn_kge
-from fathom.links.base import measured
-from fathom.links.folder import open_links, read_curve, read_manifest, train_links
-from fathom.links.knn_kge import EntityModel, MaskedPrompts, Predictor, Store, smoothed_cross_entropy
-from fathom.links.options import KnnKge
+from fathom_kgc.links import knn_kge
+from fathom_kgc.links.base import measured
+from fathom_kgc.links.folder import open_links, read_curve, read_manifest, train_links
+from fathom_kgc.links.knn_kge import EntityModel, MaskedPrompts, Predictor, Store, smoothed_cross_entropy
+from fathom_kgc.links.options import KnnKge
 from tests.conftest import build, tiny_tokenizer
 
 CPU = torch.device("cpu")

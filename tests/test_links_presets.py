@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fathom.errors import BadInput
-from fathom.links import LINKS, PRESETS, find
+from fathom.base.errors import BadInput
+from fathom_kgc.links import LINKS, PRESETS, find
 from tests.test_knowledge import small
 
 PAPER = PRESETS["sakai2024"]

@@ -15,18 +15,18 @@ import torch
 
 pytest.importorskip("bm25s", reason="needs the extra kgc")
 
-import fathom
-from fathom.building.worlds.build import build_worlds
+import fathom_kgc
+from fathom.base.errors import BadInput, MissingExtra, RunFailed
 from fathom.cli import main
+from fathom.data.formats import read
 from fathom.data.graph.links import split_links
-from fathom.errors import BadInput, MissingExtra, RunFailed
-from fathom.formats import read
-from fathom.links.folder import open_links, read_manifest
-from fathom.links.options import PromptedModel
-from fathom.links.predict import predict_links
-from fathom.links.prompted import Bm25, Local, Predictor, Prompts, RankingPrompt, SampledServer, parsed, rationale
-from fathom.models.checks import token_log_probs
-from fathom.models.server import ChatReply
+from fathom.engine.models.checks import token_log_probs
+from fathom.engine.models.server import ChatReply
+from fathom_build.worlds.build import build_worlds
+from fathom_kgc.links.folder import open_links, read_manifest
+from fathom_kgc.links.options import PromptedModel
+from fathom_kgc.links.predict import predict_links
+from fathom_kgc.links.prompted import Bm25, Local, Predictor, Prompts, RankingPrompt, SampledServer, parsed, rationale
 from tests.conftest import build, write_graph_folder
 from tests.messages import mentions
 
@@ -275,7 +275,7 @@ def test_a_world_changes_the_prompts(data, tmp_path):
 
 @pytest.fixture
 def model(weights, folder, tmp_path) -> Path:
-    fathom.train_links(
+    fathom_kgc.train_links(
         "prompted", folder, tmp_path / "m", weights=str(weights), candidates=10, demonstrations=2, seed=2
     )
     return tmp_path / "m"
@@ -352,7 +352,7 @@ def test_a_prompt_longer_than_the_window_has_no_rank_and_a_reason(model, data):
 
 
 def test_a_run_keeps_what_is_known_and_what_is_not(model, folder, tmp_path):
-    result = fathom.evaluate_links(model, folder, tmp_path / "r", top_k=3)
+    result = fathom_kgc.evaluate_links(model, folder, tmp_path / "r", top_k=3)
     rows = result.table().to_pylist()
     facts = result.folder.manifest["circumstances"]
     assert {row["scoring"] for row in rows} == {"log-likelihood"}
@@ -364,7 +364,7 @@ def test_a_run_keeps_what_is_known_and_what_is_not(model, folder, tmp_path):
     numbers = result.summary().to_text()
     assert "hits@10" in numbers
     assert "mrr" not in numbers  # some ranks are not known
-    forced = fathom.evaluate_links(model, folder, tmp_path / "f", asking={"gold_among_candidates": True})
+    forced = fathom_kgc.evaluate_links(model, folder, tmp_path / "f", asking={"gold_among_candidates": True})
     assert all(row["rank"] is not None for row in forced.table().to_pylist())
 
 
@@ -380,15 +380,15 @@ def test_another_model_at_the_same_place_is_noticed(data, weights, folder, tmp_p
     other.mkdir()
     for file in weights.iterdir():
         (other / file.name).write_bytes(file.read_bytes())
-    fathom.train_links("prompted", folder, tmp_path / "o", weights=str(other))
+    fathom_kgc.train_links("prompted", folder, tmp_path / "o", weights=str(other))
     network.save_pretrained(other)
     with pytest.raises(BadInput, match="has changed since"):
         open_links(tmp_path / "o", data, "cpu")
     with pytest.raises(BadInput, match="another training"):
-        fathom.train_links("prompted", folder, tmp_path / "o", weights=str(other))
+        fathom_kgc.train_links("prompted", folder, tmp_path / "o", weights=str(other))
     hashes = [read_manifest(tmp_path / "o")["identity"]["weights"]["content_hash"]]
     hashes += [
-        fathom.train_links("prompted", folder, tmp_path / "n", weights=str(other))["identity"]["weights"][
+        fathom_kgc.train_links("prompted", folder, tmp_path / "n", weights=str(other))["identity"]["weights"][
             "content_hash"
         ]
     ]
@@ -402,7 +402,7 @@ def test_a_masked_model_is_refused(shared_data, tmp_path, folder):
     build("BertForMaskedLM", **shape).save_pretrained(tmp_path / "bert")
     load_bert_uncased(shared_data).save_pretrained(tmp_path / "bert")
     with pytest.raises(BadInput, match="must be causal"):
-        fathom.train_links("prompted", folder, tmp_path / "m", weights=str(tmp_path / "bert"))
+        fathom_kgc.train_links("prompted", folder, tmp_path / "m", weights=str(tmp_path / "bert"))
     assert not (tmp_path / "m").exists()
 
 
@@ -428,7 +428,7 @@ class ScriptedAnswerer:
 
 def found_for(data, monkeypatch, scores, question=2, **options):
     """By default (Tbilisi, capital, ?), of which the second Georgia is right; all entities are candidates."""
-    monkeypatch.setattr("fathom.links.prompted._open", lambda options, device: ScriptedAnswerer(scores))
+    monkeypatch.setattr("fathom_kgc.links.prompted._open", lambda options, device: ScriptedAnswerer(scores))
     predictor = Predictor(data.graph, chosen(candidates=50, **options), None, torch.device("cpu"))
     return predictor.rank(asked(data).take(np.array([question])), 3)[0]
 
@@ -517,7 +517,7 @@ def germany(body):
 
 
 def train(server, folder, out, **options):
-    return fathom.train_links(
+    return fathom_kgc.train_links(
         "prompted", folder, out, **{"server": server.url, "weights": "tiny", "samples": 4, "candidates": 50} | options
     )
 
@@ -526,7 +526,7 @@ def test_a_server_is_sampled_and_its_answers_ranked(serve, folder, tmp_path):
     server = serve(each=says(germany))
     assert train(server, folder, tmp_path / "m")["ended"]["why"] == "nothing to train"
     assert server.bodies == []
-    result = fathom.evaluate_links(tmp_path / "m", folder, tmp_path / "r")
+    result = fathom_kgc.evaluate_links(tmp_path / "m", folder, tmp_path / "r")
     rows = {row["query_id"]: row for row in result.table().to_pylist()}
     assert rows["test/0"]["rank"] == 1.0
     assert (rows["test/0"]["top_ids"], rows["test/0"]["top_scores"]) == (["de", "g1", "g2"], [3.0, 0.25, 0.25])
@@ -545,14 +545,14 @@ def test_a_server_is_asked_by_one_process(serve, folder, tmp_path):
     train(serve(), folder, tmp_path / "m")
     for how in ({"part": "1/2"}, {"engine": "ray"}):
         with pytest.raises(BadInput, match="one process"):
-            fathom.evaluate_links(tmp_path / "m", folder, tmp_path / "r", **how)
+            fathom_kgc.evaluate_links(tmp_path / "m", folder, tmp_path / "r", **how)
     assert not (tmp_path / "r").exists()
 
 
 def test_a_server_is_asked_in_the_words_of_autokg(serve, folder, tmp_path):
     server = serve(each=says(lambda body: "The answer is Germany, so the [MASK] is Germany."))
     train(server, folder, tmp_path / "m", wording="autokg", demonstrations=1)
-    result = fathom.evaluate_links(tmp_path / "m", folder, tmp_path / "r")
+    result = fathom_kgc.evaluate_links(tmp_path / "m", folder, tmp_path / "r")
     rows = {row["query_id"]: row for row in result.table().to_pylist()}
     assert (rows["test/0"]["rank"], rows["test/0"]["top_ids"]) == (1.0, ["de"])
     asked_ = server.bodies[0]["messages"][-1]["content"]
@@ -566,8 +566,8 @@ def test_answers_are_not_paid_for_twice(serve, folder, tmp_path):
     server = serve(*[says(germany)] * 10, refused, each=says(germany))
     train(server, folder, tmp_path / "m")
     with pytest.raises(RunFailed, match=r"\b10 answers\b"):
-        fathom.evaluate_links(tmp_path / "m", folder, tmp_path / "r", asking={"concurrency": 1})
-    result = fathom.evaluate_links(tmp_path / "m", folder, tmp_path / "r", asking={"concurrency": 4})
+        fathom_kgc.evaluate_links(tmp_path / "m", folder, tmp_path / "r", asking={"concurrency": 1})
+    result = fathom_kgc.evaluate_links(tmp_path / "m", folder, tmp_path / "r", asking={"concurrency": 4})
     assert len(server.bodies) == 24 + 1  # the refused one
     assert result.folder.manifest["circumstances"]["journal"]["answers"] == 24
     keys = [json.loads(line)["key"] for line in (tmp_path / "r/artifacts/answers.jsonl").read_text().splitlines()]
@@ -580,7 +580,7 @@ def test_a_question_that_fails_for_good_is_unscored(serve, folder, tmp_path):
 
     server = serve(each=refuses_berlin)
     train(server, folder, tmp_path / "m")
-    rows = fathom.evaluate_links(tmp_path / "m", folder, tmp_path / "r").table().to_pylist()
+    rows = fathom_kgc.evaluate_links(tmp_path / "m", folder, tmp_path / "r").table().to_pylist()
     unscored = {row["query_id"] for row in rows if row["unscored"]}
     assert unscored == {"test/0", "test/2"}
     assert all("(400)" in row["unscored"] for row in rows if row["unscored"])

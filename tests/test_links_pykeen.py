@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from fathom.links import embedding  # before PyKEEN, which alone cannot be imported after bitsandbytes
+from fathom_kgc.links import embedding  # before PyKEEN, which alone cannot be imported after bitsandbytes
 
 # isort: split
 from pykeen.datasets import get_dataset
@@ -22,15 +22,15 @@ from pykeen.pipeline import pipeline
 from pykeen.triples import CoreTriplesFactory
 from safetensors.torch import load_file
 
-import fathom
+import fathom_kgc
+from fathom.base.errors import BadInput, MissingExtra
 from fathom.data.graph.links import split_links
 from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.errors import BadInput, MissingExtra
-from fathom.links.folder import open_links, read_curve, read_manifest, train_links
-from fathom.links.options import Embedding
 from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber
+from fathom_kgc.links.folder import open_links, read_curve, read_manifest, train_links
+from fathom_kgc.links.options import Embedding
 from tests.forked import ForkedCall
 from tests.messages import correspond, mentions
 
@@ -322,12 +322,14 @@ def test_what_the_graph_lacks_is_said(tmp_path):
 
 
 def test_asked_as_a_run_and_for_one_answer(nations, tmp_path):
-    fathom.train_links("transe", data_of(nations), tmp_path / "model", epochs=2, dimension=8, loss_kwargs="{margin: 5}")
+    fathom_kgc.train_links(
+        "transe", data_of(nations), tmp_path / "model", epochs=2, dimension=8, loss_kwargs="{margin: 5}"
+    )
     said = json.loads((tmp_path / "model" / "pykeen.json").read_text())
     assert "margin" in said["model"] or "MarginRankingLoss" in said["model"]
     assert said["scores"] == {"interaction": "TransEInteraction", "p": 1, "power_norm": False}
     assert read_manifest(tmp_path / "model")["identity"]["options"]["loss_kwargs"] == {"margin": 5}
-    table = fathom.evaluate_links(tmp_path / "model", data_of(nations), tmp_path / "run").table()
+    table = fathom_kgc.evaluate_links(tmp_path / "model", data_of(nations), tmp_path / "run").table()
     assert table.num_rows == 2 * 201
     assert set(table.column("scoring").to_pylist()) == {"plausibility"}
 
@@ -362,7 +364,7 @@ def test_a_mapping_is_read_as_json_or_yaml():
     assert options(model_kwargs='{"p": 5e-4}').model_kwargs == {"p": 0.0005}
     assert options(model_kwargs="scoring_fct_norm: 1").model_kwargs == {"scoring_fct_norm": 1}
     with pytest.raises(BadInput, match=mentions("--loss-kwargs")):
-        fathom.train_links("TransE", data_of(published("nations")), "nowhere", loss_kwargs="5")
+        fathom_kgc.train_links("TransE", data_of(published("nations")), "nowhere", loss_kwargs="5")
 
 
 def test_every_option_changes_the_identity():
@@ -384,17 +386,17 @@ def test_a_missing_library_is_said_with_its_command(monkeypatch):
             raise ImportError(name)
         return real(name, *rest, **more)
 
-    monkeypatch.delitem(sys.modules, "fathom.links.embedding")
+    monkeypatch.delitem(sys.modules, "fathom_kgc.links.embedding")
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtra, match=r"pip install 'fathom-lm\[kgc\]'"):
-        importlib.import_module("fathom.links.embedding")
+        importlib.import_module("fathom_kgc.links.embedding")
 
 
 BESIDE = """
 import sys
 assert not {"pykeen", "class_resolver"} & sys.modules.keys()
 import bitsandbytes.optim
-from fathom.links.embedding import optimizer_resolver as table
+from fathom_kgc.links.embedding import optimizer_resolver as table
 print(table.lookup("adam").__module__)
 """
 

@@ -11,17 +11,17 @@ from pydantic import ValidationError
 from torch.nn.functional import cross_entropy, normalize
 from transformers import BertConfig, BertModel, BertTokenizerFast, T5Config, T5Model
 
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
 from fathom.data.graph.links import Links, split_links
 from fathom.data.graph.queries import link_queryset
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.links import base
-from fathom.links.base import measured, shuffled
-from fathom.links.folder import open_links, read_curve, train_links
-from fathom.links.options import LinkOptions, SimKgc
-from fathom.links.simkgc import Predictor, ValuesByKey, info_nce
-from fathom.links.texts import Framing, encode, groups
-from fathom.run import run
+from fathom.probes.run import run
+from fathom_kgc.links import base
+from fathom_kgc.links.base import measured, shuffled
+from fathom_kgc.links.folder import open_links, read_curve, train_links
+from fathom_kgc.links.options import LinkOptions, SimKgc
+from fathom_kgc.links.simkgc import Predictor, ValuesByKey, info_nce
+from fathom_kgc.links.texts import Framing, encode, groups
 from tests.conftest import write_graph_folder
 from tests.messages import mentions
 
@@ -371,7 +371,7 @@ def test_reranking_lifts_who_is_near(untrained, data, options):
 def test_too_many_are_no_neighbourhood(untrained, data, monkeypatch):
     predictor, place = untrained(), place_of(data.graph)
     assert len(predictor.triples.within(place["paris"], 2)) == 4
-    monkeypatch.setattr("fathom.links.simkgc.REACHED", 3)
+    monkeypatch.setattr("fathom_kgc.links.simkgc.REACHED", 3)
     assert not len(predictor.triples.within(place["paris"], 2))
 
 

@@ -12,22 +12,22 @@ import pytest
 import torch
 from torch.nn.functional import layer_norm
 
-from fathom.building.options import WorldOptions
-from fathom.building.worlds.build import build_worlds
-from fathom.building.worlds.world import THIRTEEN
+from fathom.base.errors import BadInput
 from fathom.cli import main
+from fathom.data.formats import read
 from fathom.data.graph.links import split_links
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.links.folder import open_links, train_links
-from fathom.links.options import Ultra
-from fathom.links.ultra import LAYERS, WIDTH, Predictor
-from fathom.metrics.uncertainty import ALIKE
 from fathom.plans.execution import carry_out
 from fathom.plans.file import read_plan
-from fathom.plans.studies import cell_of
-from fathom.studies import memory
-from fathom.studies.memory import NAMELESS
+from fathom.results.metrics.uncertainty import ALIKE
+from fathom_build.options import WorldOptions
+from fathom_build.worlds.build import build_worlds
+from fathom_build.worlds.world import THIRTEEN
+from fathom_kgc.links.folder import open_links, train_links
+from fathom_kgc.links.options import Ultra
+from fathom_kgc.links.ultra import LAYERS, WIDTH, Predictor
+from fathom_kgc.studies import memory
+from fathom_kgc.studies.memory import NAMELESS
+from fathom_kgc.studies.memory_tables import state_of_cell
 from tests.conftest import write_graph_folder
 from tests.messages import mentioned, mentions
 
@@ -220,7 +220,7 @@ def test_a_study_finds_no_memory_in_it(weights, tmp_path):
     plan = read_plan(tmp_path / "plan.yaml", tmp_path / "out")
     states = {id(state.step): state for state in carry_out(plan, tmp_path / "out").states}
     assert [state.failed for state in states.values()] == [""] * 36
-    result = memory.analyse([cell_of(run, states[id(run.step)]) for run in plan.runs])
+    result = memory.analyse([state_of_cell(run, states[id(run.step)]) for run in plan.runs])
     own = {term.name: term.value for term in result.terms}
     assert {name for name in own if name.startswith("memory")} == {
         f"memory of names ({w})" for w in worlds if w != NAMELESS

@@ -11,12 +11,12 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedModel
 
-from fathom.errors import BadInput, MissingExtra
-from fathom.models.checks import token_log_probs
-from fathom.models.kernels import FastLinear
-from fathom.models.loading import load
-from fathom.scoring.causal import causal_log_probs
-from fathom.scoring.memory import Budget
+from fathom.base.errors import BadInput, MissingExtra
+from fathom.engine.models.checks import token_log_probs
+from fathom.engine.models.kernels import FastLinear
+from fathom.engine.models.loading import load
+from fathom.engine.scoring.causal import causal_log_probs
+from fathom.engine.scoring.memory import Budget
 from tests.conftest import TINY_VOCABULARY, build, own_log_probs, tiny_tokenizer
 from tests.messages import mentions
 from tests.test_cli import gpt2 as gpt2_of_words
@@ -124,7 +124,7 @@ def test_quantised_weights_name_what_loads_them(tmp_path, monkeypatch):
     config = json.loads((folder / "config.json").read_text())
     config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
     (folder / "config.json").write_text(json.dumps(config))
-    monkeypatch.setattr("fathom.models.quantisation.find_spec", lambda name: None)
+    monkeypatch.setattr("fathom.engine.models.quantisation.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=mentions("'accelerate'")):
         load(str(folder))
 

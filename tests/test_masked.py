@@ -8,10 +8,10 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from fathom.models.base import Attention
-from fathom.scoring.masked import Pll, is_masked_with, masked_log_probs
-from fathom.scoring.memory import Budget
-from fathom.scoring.tokens import Role, Tokens
+from fathom.engine.models.base import Attention
+from fathom.engine.scoring.masked import Pll, is_masked_with, masked_log_probs
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.tokens import Role, Tokens
 from tests.conftest import TINY_SPECIAL, TINY_VOCABULARY, build, make_local
 
 CPU = torch.device("cpu")

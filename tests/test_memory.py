@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-import fathom.scoring.memory
-from fathom.errors import BadInput
-from fathom.options import parse_options
+import fathom.engine.scoring.memory
+from fathom.base.errors import BadInput
+from fathom.base.options import parse_options
+from fathom.engine.scoring.memory import Budget, fitting_tokens, free_bytes
 from fathom.probes.options import StatementOptions
-from fathom.scoring.memory import Budget, fitting_tokens, free_bytes
 from tests.messages import mentions
 from tests.scripted import ScriptedModel
 
@@ -34,7 +34,7 @@ def test_tokens_fit_into_half_of_what_is_free(free: int | None, tokens: int) -> 
 
 
 def test_free_memory_is_asked_only_where_it_is_to_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fathom.scoring.memory, "free_bytes", lambda device: 2 * 24 * STATE * 100)
+    monkeypatch.setattr(fathom.engine.scoring.memory, "free_bytes", lambda device: 2 * 24 * STATE * 100)
     auto, given, usual = (Budget.from_option(tokens, MODEL) for tokens in ("auto", 7, None))
     assert (auto.tokens, given.tokens, usual.tokens) == (64, 7, 2048)
     assert auto.circumstances() == {"halvings": 0, "fitted_tokens": 64}

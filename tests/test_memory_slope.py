@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from fathom.errors import BadInput
-from fathom.metrics.correlation import intercept, slope, tetrad
+from fathom.base.errors import BadInput
+from fathom.results.metrics.correlation import intercept, slope, tetrad
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
-from fathom.studies import memory_slope
-from fathom.studies.memory_slope import ALL, BEYOND, EASE, PER_FACT, UNKNOWN, WITHIN
+from fathom_kgc.studies import memory_slope
+from fathom_kgc.studies.memory_slope import ALL, BEYOND, EASE, PER_FACT, UNKNOWN, WITHIN
 from tests.messages import mentions, stated
 
 IDS = [f"e{number}" for number in range(50)]

@@ -8,11 +8,11 @@ import statistics
 import numpy as np
 import pytest
 
-from fathom.metrics import confidence, ranking
-from fathom.metrics.confidence import cautious_sum, debiased_sum
-from fathom.metrics.ranking import consistency
 from fathom.results.baselines import RandomOrder
 from fathom.results.estimates import between_folds
+from fathom.results.metrics import confidence, ranking
+from fathom.results.metrics.confidence import cautious_sum, debiased_sum
+from fathom.results.metrics.ranking import consistency
 from fathom.results.samples import Sample
 
 

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fathom.errors import BadInput
-from fathom.metrics.confidence import Confidence
-from fathom.metrics.ranking import known_hits_at_k
-from fathom.metrics.table import METRICS, Metric, hits, metric
+from fathom.base.errors import BadInput
+from fathom.results.metrics.confidence import Confidence
+from fathom.results.metrics.ranking import known_hits_at_k
+from fathom.results.metrics.table import METRICS, Metric, hits, metric
 from tests.messages import mentions
 
 NAN = np.nan

@@ -15,21 +15,29 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from fathom.base.errors import BadInput, RunFailed
+from fathom.data.formats import read
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Prompt, Sentence, Span, Template
-from fathom.errors import BadInput, RunFailed
-from fathom.formats import read
-from fathom.metrics.ranking import by_frequency, reciprocal_mean_rank
-from fathom.models.base import Attention
+from fathom.engine.models.base import Attention
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.slots import (
+    CandidateTokens,
+    MaskCount,
+    Slot,
+    SlotPooling,
+    SlotScoring,
+    encode_slots,
+    slot_scores,
+)
 from fathom.probes import ontology
 from fathom.probes.options import ClozeOptions, OntologyOptions, StatementOptions
+from fathom.probes.run import run
+from fathom.results.metrics.ranking import by_frequency, reciprocal_mean_rank
 from fathom.results.names import short_names
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from fathom.results.tasks import EACH_ITEM, RECALLS, _Counted, _template, _wording, baselines_of
-from fathom.run import run
-from fathom.scoring.memory import Budget
-from fathom.scoring.slots import CandidateTokens, MaskCount, Slot, SlotPooling, SlotScoring, encode_slots, slot_scores
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
 from fathom.studies.ontology import analyse as study

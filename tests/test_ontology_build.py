@@ -21,19 +21,19 @@ from urllib.parse import parse_qs
 import pyarrow.parquet as pq
 import pytest
 
-from fathom.building.ontology import build_ontology, intake, sources
-from fathom.building.ontology.build import read_patterns
-from fathom.building.ontology.hierarchy import cycles, edges_of
-from fathom.building.ontology.labels import best_labels
-from fathom.building.ontology.sources import QUERIES, Endpoint, LocalStore, query_text
-from fathom.building.options import OntologyBuildOptions
+from fathom.base.errors import BadInput
+from fathom.data.formats import examine, read
 from fathom.data.hierarchy import chain
+from fathom.data.prompts.ontology import domain_sentence, range_sentence
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
-from fathom.errors import BadInput
-from fathom.formats import examine, read
-from fathom.prompts.ontology import domain_sentence, range_sentence
 from fathom.store.outputs import MADE
+from fathom_build.ontology import build_ontology, intake, sources
+from fathom_build.ontology.build import read_patterns
+from fathom_build.ontology.hierarchy import cycles, edges_of
+from fathom_build.ontology.labels import best_labels
+from fathom_build.ontology.sources import QUERIES, Endpoint, LocalStore, query_text
+from fathom_build.options import OntologyBuildOptions
 from tests.messages import correspond, mentioned, mentions, stated
 from tests.test_cli import bert, save
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from fathom.building.choices import build_choices
-from fathom.building.ontology import build_ontology, ontology_tables
-from fathom.building.ontology.labels import is_code, words_in_name
-from fathom.building.options import ChoicesBuildOptions, OntologyBuildOptions
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.formats.ontoprobe import read_patterns
-from fathom.prompts.axioms import axiom_items
-from fathom.prompts.entailment import items
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
+from fathom.data.formats.ontoprobe import read_patterns
+from fathom.data.prompts.axioms import axiom_items
+from fathom.data.prompts.entailment import items
+from fathom_build.choices import build_choices
+from fathom_build.ontology import build_ontology, ontology_tables
+from fathom_build.ontology.labels import is_code, words_in_name
+from fathom_build.options import ChoicesBuildOptions, OntologyBuildOptions
 from tests.messages import correspond, mentioned, mentions, stated
 from tests.test_ontology_build import HEAD, contents, lines_of, server, solutions, store_of
 

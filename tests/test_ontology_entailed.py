@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fathom.building.ontology import build_ontology
-from fathom.building.options import OntologyBuildOptions
-from fathom.prompts.ontology import few_items, one_answer
+from fathom.data.prompts.ontology import few_items, one_answer
+from fathom_build.ontology import build_ontology
+from fathom_build.options import OntologyBuildOptions
 from tests.test_ontology_build import server, solutions, store_of
 from tests.test_ontology_closure import CLASSES, golds, made, noted
 
@@ -141,8 +141,8 @@ def test_rules_of_one_answer_show_no_use_of_memory():
 
 def test_builders_print_the_result_before_the_notes(tmp_path, fathom, monkeypatch):
     printed: list[str] = []
-    monkeypatch.setattr("fathom.cli.build.notes", lambda lines: printed.append("notes"))
-    monkeypatch.setattr("fathom.cli.build.say", lambda text: printed.append("where"))
+    monkeypatch.setattr("fathom_build.command.notes", lambda lines: printed.append("notes"))
+    monkeypatch.setattr("fathom_build.command.say", lambda text: printed.append("where"))
     monkeypatch.setattr("fathom.cli.formats.PrintOptions.show", lambda self, tables: printed.append("tables"))
     code, _, err = fathom("build", "ontology", "--input", ONTOLOGIES / "uniform.ttl", "--out", tmp_path / "out")
     assert code == 0, err

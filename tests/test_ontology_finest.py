@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fathom.building.ontology import build_ontology
-from fathom.building.options import OntologyBuildOptions
+from fathom.data.formats import read
 from fathom.data.hierarchy import distances, kind_of_answer
-from fathom.formats import read
-from fathom.metrics.ranking import finest_rank
 from fathom.probes.options import OntologyOptions
+from fathom.probes.run import run
+from fathom.results.metrics.ranking import finest_rank
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from fathom.results.tasks import _Counted, baselines_of
-from fathom.run import run
 from fathom.store.files import write_json
 from fathom.studies.ontology import analyse, conclude, files, tables
+from fathom_build.ontology import build_ontology
+from fathom_build.options import OntologyBuildOptions
 from tests.answerers import answered, constant, world
 from tests.scripted import ScriptedModel
 from tests.test_ontology import KNOWS

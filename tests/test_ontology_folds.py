@@ -9,18 +9,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.selection.folds import folds_of_queries, with_folds
 from fathom.data.templates import Template
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.metrics.ranking import by_frequency_of_others
 from fathom.probes import ontology
 from fathom.probes.options import OntologyOptions
+from fathom.probes.run import run
+from fathom.results.metrics.ranking import by_frequency_of_others
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from fathom.results.tasks import baselines_of
-from fathom.run import run
 from fathom.store.folder import RunFolder
 from fathom.studies.ontology import BY_FOLDS, tables
 from fathom.studies.ontology import analyse as study

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from fathom.building.ontology import build_ontology
-from fathom.building.options import OntologyBuildOptions
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
+from fathom.data.formats.ontology import read_axioms
+from fathom.data.formats.ontoprobe import read_patterns
 from fathom.data.nonce import nonce_words
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.formats.ontology import read_axioms
-from fathom.formats.ontoprobe import read_patterns
-from fathom.prompts.ontology import TASKS
+from fathom.data.prompts.ontology import TASKS
+from fathom_build.ontology import build_ontology
+from fathom_build.options import OntologyBuildOptions
 from tests.messages import mentions
 from tests.test_ontology_build import PATTERNS, TOWN, contents
 

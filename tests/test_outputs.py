@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from fathom.errors import BadInput, MadeBefore, RunFailed
+from fathom.base.errors import BadInput, MadeBefore, RunFailed
 from fathom.store.locks import AT_WORK, exclusive_folder
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 from tests.answerers import EVEN, answered, at_random, world

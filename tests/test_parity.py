@@ -19,11 +19,11 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from fathom.data.templates import Template
-from fathom.models.base import Attention
-from fathom.models.local import LocalModel
-from fathom.scoring.masked import Pll
-from fathom.scoring.memory import Budget
-from fathom.scoring.statements import (
+from fathom.engine.models.base import Attention
+from fathom.engine.models.local import LocalModel
+from fathom.engine.scoring.masked import Pll
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.statements import (
     Reduction,
     Score,
     counted_tokens,
@@ -31,7 +31,7 @@ from fathom.scoring.statements import (
     reduce_scores,
     statement_log_probs,
 )
-from fathom.scoring.tokens import Bos, resolve_bos
+from fathom.engine.scoring.tokens import Bos, resolve_bos
 from tests.conftest import build, find_shared_data, load_bert_cased, load_gpt2, load_roberta, make_local, own_log_probs
 
 pytest.importorskip("lm_pub_quiz", reason="parity needs lm-pub-quiz 0.3.3 (extra: test)")

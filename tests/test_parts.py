@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from fathom.errors import BadInput
-from fathom.options import parse_options
+from fathom.base.errors import BadInput
+from fathom.base.options import parse_options
 from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
-from fathom.run import run
-from fathom.run.parts import Part
+from fathom.probes.run import run
+from fathom.probes.run.parts import Part
 from fathom.store.folder import RunFolder
 from fathom.store.locks import AT_WORK, CLAIMS, exclusive_folder, shared_folder
 from fathom.store.merging import merge_runs
@@ -393,7 +393,7 @@ def test_notes_of_a_part_that_are_none_are_told(model, data, tmp_path):  # noqa:
 
 
 def test_a_server_has_no_parts(serve, data, tmp_path):  # noqa: F811
-    from fathom.models.server import ChatServer
+    from fathom.engine.models.server import ChatServer
 
     server = serve()
     asked = ChatServer(server.url, "m", unlisted=True)

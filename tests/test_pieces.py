@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fathom.reading import Unreadable, pieces
-from fathom.reading.bounds import LINE
-from fathom.reading.pieces import Piece, lines_of, pieces_of
+from fathom.base.reading import Unreadable, pieces
+from fathom.base.reading.bounds import LINE
+from fathom.base.reading.pieces import Piece, lines_of, pieces_of
 
 PACK = {"json": bytes, "json.gz": gzip.compress, "json.bz2": lambda part: bz2.compress(part, 1)}
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom.errors import BadInput, RunFailed
-from fathom.formats import read
+from fathom.base.errors import BadInput, RunFailed
+from fathom.data.formats import read
 from fathom.plans.execution import carry_out
 from fathom.plans.file import read_plan
 from fathom.plans.forecast import run_states

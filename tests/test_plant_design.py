@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from transformers import AutoModelForSeq2SeqLM
 
+from fathom.base.errors import BadInput
+from fathom.data.formats import read as read_data
 from fathom.data.queries import QuerySet, Sentence
 from fathom.data.templates import Prompt
-from fathom.errors import BadInput
-from fathom.formats import read as read_data
 from fathom.training import loop, planting
 from fathom.training.design import draw_design, given_design
 from fathom.training.formats import taught_texts

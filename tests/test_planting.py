@@ -14,9 +14,9 @@ import torch
 from pydantic import ValidationError
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
+from fathom.base.errors import BadInput, RunFailed
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
-from fathom.errors import BadInput, RunFailed
 from fathom.results import estimates
 from fathom.results.estimates import Estimate
 from fathom.results.rows import Rows

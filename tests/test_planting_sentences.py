@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from fathom.base.errors import BadInput
 from fathom.cli import make_app
+from fathom.data.formats.native import write_native
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.selection.readings import apply_reading
 from fathom.data.templates import Sentence
-from fathom.errors import BadInput
-from fathom.formats.native import write_native
-from fathom.models.loading import load
+from fathom.engine.models.loading import load
 from fathom.probes.options import ClozeOptions
-from fathom.run import run
+from fathom.probes.run import run
 from fathom.training.design import choose
 from fathom.training.options import PlantOptions
 from fathom.training.planting import ASKED, OTHERS, in_sentences, plant

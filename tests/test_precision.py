@@ -10,17 +10,17 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from fathom.errors import RunFailed
-from fathom.formats import EMBEDDED
-from fathom.models import kernels
-from fathom.models.base import log_softmax
-from fathom.models.checks import PRECISION
-from fathom.models.kernels import FastLinear
-from fathom.models.loading import load, wrap
-from fathom.scoring.causal import causal_log_probs
-from fathom.scoring.memory import Budget
-from fathom.scoring.trie import AnswerTrie
-from fathom.scoring.walk import SearchGoal, SearchState
+from fathom.base.errors import RunFailed
+from fathom.data.formats import EMBEDDED
+from fathom.engine.models import kernels
+from fathom.engine.models.base import log_softmax
+from fathom.engine.models.checks import PRECISION
+from fathom.engine.models.kernels import FastLinear
+from fathom.engine.models.loading import load, wrap
+from fathom.engine.scoring.causal import causal_log_probs
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.trie import AnswerTrie
+from fathom.engine.scoring.walk import SearchGoal, SearchState
 from tests.conftest import tiny_tokenizer
 from tests.messages import mentions
 from tests.real import real_model

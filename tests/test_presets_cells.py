@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fathom.plans.presets import PRESETS
+from fathom.plans.preset_files import values_of_preset
 from tests.naive.bear import Naive
 from tests.naive.check import check_table
 from tests.prepared import PREPARE, Prepared
@@ -65,7 +65,9 @@ def test_every_cell_equals_a_loop_over_the_files(preset: Prepared) -> None:
     for name, compute in recomputed.items():
         part = content["tables"][name]
         keys = () if "statistics" in part else part.get("rows", ["model"])
-        cells += check_table(name, papers / f"{name}.json", compute(naive), PRESETS / f"{preset.name}.csv", keys)
+        cells += check_table(
+            name, papers / f"{name}.json", compute(naive), values_of_preset(f"{preset.name}.csv"), keys
+        )
     assert cells >= CELLS[preset.name]
 
 

@@ -11,13 +11,11 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 from typer.testing import CliRunner
 
+from fathom.base.errors import BadInput
 from fathom.cli import make_app
+from fathom.data.formats import read
 from fathom.data.queries import QuerySet
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.training.options import PretrainOptions
-from fathom.training.pretraining import pretrain
-from fathom.training.pretraining.objectives import (
+from fathom.training.objectives import (
     DENSITY,
     SENTINELS,
     EncodedText,
@@ -25,7 +23,10 @@ from fathom.training.pretraining.objectives import (
     encode,
     encode_statements,
 )
-from fathom.training.pretraining.texts import (
+from fathom.training.small import NO_TARGET, learn_tokenizer
+from fathom_kgc.pretraining import pretrain
+from fathom_kgc.pretraining.options import PretrainOptions
+from fathom_kgc.pretraining.texts import (
     PHRASINGS,
     named_triples,
     read_texts,
@@ -33,7 +34,6 @@ from fathom.training.pretraining.texts import (
     statements,
     without_statements,
 )
-from fathom.training.small import NO_TARGET, learn_tokenizer
 from tests.messages import mentioned, stated
 
 KINDS = ("masked", "causal", "t5", "bart")

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import fathom
-from fathom import progress
-from fathom.progress import Lines, how_far, line, log, shown, starting, unseen
+from fathom.base import progress
+from fathom.base.progress import Lines, how_far, line, log, shown, starting, unseen
 from tests.forked import ForkedCall, command_line
 from tests.messages import mentioned
 from tests.test_cli import ASK, gpt2, save
@@ -133,7 +133,7 @@ def test_a_terminal_sees_at_once_that_something_is_loaded(monkeypatch, capsys, l
 @pytest.mark.slow
 def test_what_asks_loads_nothing_that_draws():
     """Half a second of scipy.stats and the report's libraries, which only who draws or correlates has to wait for."""
-    late = ("scipy.stats", "altair", "matplotlib", "fathom.report")
+    late = ("scipy.stats", "altair", "matplotlib", "fathom.studies.report")
     code = f"import sys, fathom.api, fathom.probes.statement; print([name for name in {late} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
@@ -152,7 +152,9 @@ def test_a_terminal_gets_a_bar(monkeypatch):
 @pytest.mark.parametrize("to_file", [False, True])
 def test_what_is_printed_meanwhile_stands_above_the_bar_or_in_its_file(to_file, tmp_path):
     """From the outside: both streams on a terminal, or one of them in a file."""
-    code = "from fathom.cli.formats import say\nfrom fathom.progress import shown\nwith shown('cells') as report:\n"
+    code = (
+        "from fathom.cli.formats import say\nfrom fathom.base.progress import shown\nwith shown('cells') as report:\n"
+    )
     code += "    report(0, 2)\n    say('[1/2] a cell')\n    report(2, 2)\n"
     ours, theirs = pty.openpty()
     with (tmp_path / "said").open("w") as file:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from fathom.base.errors import BadInput
+from fathom.data.formats import FORMATS, examine, read
 from fathom.data.published import catalogue
 from fathom.data.queries import QuerySet
-from fathom.errors import BadInput
-from fathom.formats import FORMATS, examine, read
 from tests.messages import mentioned, mentions, stated
 
 

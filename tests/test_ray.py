@@ -14,19 +14,20 @@ from pathlib import Path
 import pytest
 
 import fathom
-from fathom import evaluate_links, load_model, read_data, train_links
+from fathom import load_model, read_data
 from fathom._version import VERSION
-from fathom.errors import BadInput, MissingExtra, RunFailed
+from fathom.base.errors import BadInput, MissingExtra, RunFailed
 from fathom.plans import file as plan_file
 from fathom.plans.execution import carry_out
 from fathom.plans.options import WorkerOptions
 from fathom.plans.steps import StepState, state_of
 from fathom.probes import PROBES
-from fathom.run import run
-from fathom.run.pool import connected
+from fathom.probes.run import run
+from fathom.probes.run.pool import connected
 from fathom.store.folder import RunFolder
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
+from fathom_kgc import evaluate_links, train_links
 from tests import dying
 from tests.conftest import write_graph_folder
 from tests.messages import mentioned, mentions, stated
@@ -80,7 +81,7 @@ ONE = {"workers": 1}
 @pytest.fixture
 def among(monkeypatch, cluster):
     """Has workers of a kind of :mod:`tests.dying`."""
-    return lambda kind: monkeypatch.setattr("fathom.run.on_ray.ShardWorker", kind)
+    return lambda kind: monkeypatch.setattr("fathom.probes.run.on_ray.ShardWorker", kind)
 
 
 CASES = {
@@ -338,7 +339,7 @@ def test_what_ray_says_of_tokens_is_hidden_where_nobody_wants_to_know(quiet, mon
     monkeypatch.setattr("ray.is_initialized", lambda: False)
     monkeypatch.setattr("ray.init", init)
     monkeypatch.setattr("ray.shutdown", lambda: None)
-    monkeypatch.setattr("fathom.run.pool.is_quiet", lambda: quiet)
+    monkeypatch.setattr("fathom.probes.run.pool.is_quiet", lambda: quiet)
     with connected(options("statement", engine="ray")):
         logging.getLogger("ray").warning("of the run")
     assert ("Token" in caplog.text) == (not quiet)

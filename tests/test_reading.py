@@ -21,11 +21,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fathom import reading
-from fathom.errors import BadInput
-from fathom.reading import NotData, Unreadable, bounds, files, json_value, replies
-from fathom.reading.bounds import Bound
-from fathom.reading.text import Faults, line_of, read_json, read_json_lines
+from fathom.base import reading
+from fathom.base.errors import BadInput
+from fathom.base.reading import NotData, Unreadable, bounds, files, json_value, replies
+from fathom.base.reading.bounds import Bound
+from fathom.base.reading.text import Faults, line_of, read_json, read_json_lines
 from tests.messages import correspond, mentioned, mentions
 
 SRC = Path(__file__).parents[1] / "src" / "fathom"
@@ -519,7 +519,7 @@ def test_files_of_others_are_read_here_alone():
     rest = [file for file in sorted(SRC.rglob("*.py")) if "reading" not in file.relative_to(SRC).parts]
     used = {file.relative_to(SRC).as_posix(): calls(file) for file in rest}
     strange = [
-        f"{file}:{line}: {name}: read it through fathom.reading, or say in ALLOWED why not"
+        f"{file}:{line}: {name}: read it through fathom.base.reading, or say in ALLOWED why not"
         for file, found in used.items()
         for line, name in found
         if name not in ALLOWED.get(file, {})

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import fathom as library
-from fathom.models.loading import load
+from fathom.engine.models.loading import load
 from fathom.probes import PROBES
 from fathom.studies import STUDIES
 from tests.messages import mentioned

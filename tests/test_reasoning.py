@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 
 import fathom
-from fathom.building.choices import build_choices
-from fathom.building.options import ChoicesBuildOptions
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
+from fathom.data.formats.ontoprobe import read_patterns
 from fathom.data.nonce import nonce_words
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.formats.ontoprobe import read_patterns
-from fathom.models.base import Attention
-from fathom.prompts.alterations import (
+from fathom.data.prompts.alterations import (
     ANOTHER_FIRST,
     ANOTHER_SECOND,
     ANSWERS_EXCHANGED,
@@ -38,8 +35,9 @@ from fathom.prompts.alterations import (
     argument_queries,
     needed,
 )
-from fathom.prompts.nonce import NonceWords, excerpt_of
-from fathom.prompts.ontology import RULES
+from fathom.data.prompts.nonce import NonceWords, excerpt_of
+from fathom.data.prompts.ontology import RULES
+from fathom.engine.models.base import Attention
 from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, UNDETERMINED
 from fathom.results.summary import summarise
 from fathom.studies.options import ChainStudyOptions, EntailmentStudyOptions
@@ -54,6 +52,8 @@ from fathom.studies.reasoning.conclusions import (
 from fathom.studies.reasoning.plan import draw_items, planned
 from fathom.studies.reasoning.shortcuts import SHORTCUTS as BASELINES
 from fathom.studies.reasoning.shortcuts import AskedText, solved_items
+from fathom_build.choices import build_choices
+from fathom_build.options import ChoicesBuildOptions
 from tests.answerers import answer_slots
 from tests.conftest import build, make_local
 from tests.messages import mentioned, stated
@@ -93,8 +93,8 @@ def things(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module", params=["one_root", "shared_words"])
 def built(request, tmp_path_factory) -> Path:
     pytest.importorskip("pyoxigraph")
-    from fathom.building.ontology import build_ontology
-    from fathom.building.options import OntologyBuildOptions
+    from fathom_build.ontology import build_ontology
+    from fathom_build.options import OntologyBuildOptions
 
     out = tmp_path_factory.mktemp(request.param) / request.param
     source, patterns = ONTOLOGIES / f"{request.param}.ttl", ONTOLOGIES / "patterns.tsv"

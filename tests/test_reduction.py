@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from fathom.models.base import Attention
-from fathom.scoring.statements import (
+from fathom.engine.models.base import Attention
+from fathom.engine.scoring.statements import (
     Reduction,
     Score,
     ScoredStatement,
@@ -17,7 +17,7 @@ from fathom.scoring.statements import (
     reduce_all,
     reduce_scores,
 )
-from fathom.scoring.tokens import Role, Tokens
+from fathom.engine.scoring.tokens import Role, Tokens
 
 SPECIAL, TEMPLATE, SUBJECT, ANSWER = map(int, Role)
 WAYS = [StatementScoring(reduction, score) for reduction, score in product(Reduction, Score)]

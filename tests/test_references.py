@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fathom.building.fetch_model import packaged_models
-from fathom.errors import BadInput
-from fathom.formats import read
+from fathom.base.errors import BadInput
+from fathom.data.fetch_model import packaged_models
+from fathom.data.formats import read
 from fathom.store import references
 from fathom.store.folder import RunFolder
 from fathom.store.references import REFERENCES, run_path

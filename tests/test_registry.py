@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from fathom.base.errors import BadInput
+from fathom.base.reading import Faults
+from fathom.base.registry import Registry
+from fathom.data.formats import FORMATS, Format, examine, native
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
-from fathom.errors import BadInput
-from fathom.formats import FORMATS, Format, examine, native
-from fathom.reading import Faults
-from fathom.registry import Registry
 from tests.messages import correspond, mentioned, mentions, stated
 from tests.test_cli import gpt2, save
 
@@ -107,9 +107,9 @@ def test_what_is_written_is_read(tmp_path):
 
 def test_an_entry_point_that_fails_is_one_line_and_the_rest_works(monkeypatch, tmp_path):
     broken = EntryPoint("broken", "no_such_package:FORMAT", "fathom.formats")
-    monkeypatch.setattr("fathom.registry.entry_points", lambda group: [broken])
+    monkeypatch.setattr("fathom.base.registry.entry_points", lambda group: [broken])
     table = Registry("format", "fathom.formats", [CAPITALS])
-    monkeypatch.setattr("fathom.formats.FORMATS", table)
+    monkeypatch.setattr("fathom.data.formats.FORMATS", table)
     _, faults = examine(tmp_path)
     assert list(table) == ["capitals"]
     assert correspond(

@@ -11,15 +11,15 @@ from torch import nn
 from typer.testing import CliRunner
 
 import fathom
+from fathom.base.errors import BadInput
 from fathom.cli import make_app
 from fathom.data.graph.links import training_links
-from fathom.errors import BadInput
-from fathom.links import LINKS, PYKEEN, Kind, find
-from fathom.links.base import Predictor, rank_links, shuffled
-from fathom.links.options import ASKING, TextTraining
-from fathom.models.base import Identity
+from fathom.engine.models.base import Identity
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
+from fathom_kgc.links import LINKS, PYKEEN, Kind, find
+from fathom_kgc.links.base import Predictor, rank_links, shuffled
+from fathom_kgc.links.options import ASKING, TextTraining
 from tests.conftest import write_graph_folder
 from tests.messages import mentions
 
@@ -124,7 +124,7 @@ def test_its_flags_are_shown_and_say_whose_they_are(graph, tmp_path):
     kgc("train", "--model", "toy", "--data", graph, "--out", tmp_path / "model", "--epochs", 1)
     bonus = ("--bonus", 100, "--limit", 1)
     kgc("evaluate", tmp_path / "model", "--data", graph, "--out", tmp_path / "run", *bonus)
-    first = fathom.formats.read(graph).graph.entities.column("id")[0].as_py()
+    first = fathom.data.formats.read(graph).graph.entities.column("id")[0].as_py()
     assert {row["top_ids"][0] for row in fathom.open_run(tmp_path / "run").table().to_pylist()} == {first}
 
 

@@ -10,8 +10,8 @@ from fathom.cli.probe import make
 from fathom.probes import PROBES, Entry
 from fathom.probes.base import Probe
 from fathom.probes.options import ProbeOptions
-from fathom.run import run
-from fathom.run.setup import selected
+from fathom.probes.run import run
+from fathom.probes.run.setup import selected
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 from tests import test_contract as contract
 from tests.messages import mentions

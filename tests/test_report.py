@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 import scipy.stats
 
-from fathom.errors import BadInput
-from fathom.metrics.table import METRICS
+from fathom.base.errors import BadInput
 from fathom.results.answers import error_table, reliability_table
 from fathom.results.estimates import Estimate
+from fathom.results.metrics.table import METRICS
 from fathom.results.recipes import combined, recipe
 from fathom.results.rows import Rows
 from fathom.results.summary import RunNumbers, summarise

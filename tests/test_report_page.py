@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 
 import fathom as library
-from fathom.errors import BadInput, RunFailed
-from fathom.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, whole
-from fathom.report.counting import dimensions, kinds_of, label_of, weights
-from fathom.report.evidence import CAPITAL, SUBJECT, Evidence, PredictionColumns, showable
-from fathom.report.pack import UNSURE, packed_evidence
-from fathom.report.page import CHARTS, MODULES, Opening, report
-from fathom.report.slices import slices
+from fathom.base.errors import BadInput, RunFailed
 from fathom.results.compare import compare
 from fathom.results.rows import Rows
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
+from fathom.studies.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, whole
+from fathom.studies.report.counting import dimensions, kinds_of, label_of, weights
+from fathom.studies.report.evidence import CAPITAL, SUBJECT, Evidence, PredictionColumns, showable
+from fathom.studies.report.pack import UNSURE, packed_evidence
+from fathom.studies.report.page import CHARTS, MODULES, Opening, report
+from fathom.studies.report.slices import slices
 from tests.answerers import (
     answered,
     at_random,
@@ -378,7 +378,7 @@ def test_every_chart_can_be_drawn_without_a_browser(made):
 def test_the_shipped_code_of_charts_is_the_library_s():
     if vl_convert.__version__ != "1.9.0":
         pytest.skip("the code was written by vl-convert 1.9.0")
-    shipped = (resources.files("fathom.report") / "assets" / CHARTS).read_bytes()
+    shipped = (resources.files("fathom.studies.report") / "assets" / CHARTS).read_bytes()
     assert gzip.decompress(shipped).decode("utf-8") == vl_convert.javascript_bundle()
 
 
@@ -536,7 +536,7 @@ def test_a_run_of_which_nothing_is_scored_is_shown(made, tmp_path):
 
 
 def test_the_script_is_small_modules_that_import_from_those_before():
-    assets = resources.files("fathom.report") / "assets"
+    assets = resources.files("fathom.studies.report") / "assets"
     assert {f"{name}.js" for name in MODULES} == {file.name for file in assets.iterdir() if file.name.endswith(".js")}
     names: list[str] = []
     for place, module in enumerate(MODULES):

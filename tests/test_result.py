@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fathom.api.result import Result
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
 from fathom.results.estimates import point_estimate
 from fathom.results.tidy import tidy_table
 from tests.answerers import answered, constant, unscored, world

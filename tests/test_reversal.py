@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 import fathom
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.data.selection.reversal import reverse_queries
 from fathom.data.templates import Sentence, Template
-from fathom.errors import BadInput
-from fathom.formats import read
 from tests.messages import mentioned, mentions
 from tests.test_cli import bert, gpt2, save
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from fathom.base.errors import BadInput
+from fathom.data.formats import examine, read
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.data.templates import Sentence
-from fathom.errors import BadInput
-from fathom.formats import examine, read
 from fathom.results.alterations import DOES_NOT, FOLLOWS, Alteration, alterations, altered_claims
 from fathom.results.claims import decide
 from fathom.results.compare import compare

@@ -12,13 +12,13 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from typer.testing import CliRunner
 
-from fathom.building.options import SampleOptions
-from fathom.building.sample import sample_graph, write_sample
+from fathom.base.errors import BadInput, MadeBefore
 from fathom.cli import make_app
+from fathom.data.formats import read
 from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.options import SampleOptions
+from fathom.data.sample import sample_graph, write_sample
 from fathom.data.templates import Template
-from fathom.errors import BadInput, MadeBefore
-from fathom.formats import read
 from tests.messages import mentioned, mentions, stated
 
 TRIPLES = {

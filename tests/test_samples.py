@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
 from fathom.results.rows import Rows
 from fathom.results.samples import Origin, Sample, by_default, check_key, drawn, legend, sample_of_origins, scope
 from fathom.results.summary import summarise

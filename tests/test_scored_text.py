@@ -28,11 +28,10 @@ from transformers import (
 import fathom
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Prompt, Template
-from fathom.models.loading import wrap
-from fathom.results.recipes import combined
-from fathom.scoring.seq2seq import Form, as_pair
-from fathom.scoring.slots import encode_slots
-from fathom.scoring.tokens import (
+from fathom.engine.models.loading import wrap
+from fathom.engine.scoring.seq2seq import Form, as_pair
+from fathom.engine.scoring.slots import encode_slots
+from fathom.engine.scoring.tokens import (
     Bos,
     Role,
     align_answers,
@@ -42,6 +41,7 @@ from fathom.scoring.tokens import (
     resolve_first,
     tokens_in_place,
 )
+from fathom.results.recipes import combined
 from tests.conftest import find_shared_data, load_bert_cased, load_gpt2, load_neox, load_roberta
 
 NAMES = (

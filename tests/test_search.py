@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from fathom.models.local import LocalModel
-from fathom.scoring.memory import Budget
-from fathom.scoring.rows import RankResult, rank_best
-from fathom.scoring.search import SearchPlan, SearchQuestion, search
-from fathom.scoring.statements import Reduction
-from fathom.scoring.trie import AnswerTrie
+from fathom.engine.models.local import LocalModel
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.rows import RankResult, rank_best
+from fathom.engine.scoring.search import SearchPlan, SearchQuestion, search
+from fathom.engine.scoring.statements import Reduction
+from fathom.engine.scoring.trie import AnswerTrie
 from tests.conftest import TINY_SPECIAL, TINY_VOCABULARY, make_local, own_log_probs
 from tests.scripted import ScriptedModel
 from tests.test_causal import network

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import fathom
+import fathom_kgc
+from fathom.data.formats import read
 from fathom.data.graph.queries import graph_queryset, link_queryset
 from fathom.data.graph.seen import BOTH, HEAD, NEITHER, TAIL, popularity, training_of
 from fathom.data.queries import QuerySet
-from fathom.formats import read
 from fathom.results.datasets import leakage_tables
 from fathom.results.rows import Rows
 from fathom.results.tables import render
@@ -80,8 +80,8 @@ def test_even_means_by_hand(tmp_path):
     for split, rows in {"train": TRIPLES[:4] * 3, "test": TRIPLES[4:]}.items():
         text = "".join(f"{'abcd'[head]}\tr{relation}\t{'abcd'[tail]}\n" for head, relation, tail in dict.fromkeys(rows))
         (folder / f"{split}.tsv").write_text(text)
-    fathom.train_links("DistMult", read(folder), tmp_path / "model", epochs=2, dimension=4)
-    result = fathom.evaluate_links(tmp_path / "model", read(folder), tmp_path / "run")
+    fathom_kgc.train_links("DistMult", read(folder), tmp_path / "model", epochs=2, dimension=4)
+    result = fathom_kgc.evaluate_links(tmp_path / "model", read(folder), tmp_path / "run")
     rows = Rows(result.folder)
     reciprocal = 1 / rows.rank
     relation = np.array(rows.relation_of())

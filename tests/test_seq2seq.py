@@ -15,21 +15,21 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from fathom.base.errors import BadInput
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Prompt, Span, Template
-from fathom.errors import BadInput
-from fathom.models.base import Attention
-from fathom.models.encoder_decoder import EncoderDecoder
-from fathom.models.generation import NOT_A_NUMBER
-from fathom.models.loading import wrap
+from fathom.engine.models.base import Attention
+from fathom.engine.models.encoder_decoder import EncoderDecoder
+from fathom.engine.models.generation import NOT_A_NUMBER
+from fathom.engine.models.loading import wrap
+from fathom.engine.scoring.masked import Pll
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.seq2seq import Form, as_pair, resolve_form, stand_in, tokens_at_answer
+from fathom.engine.scoring.slots import CandidateTokens, MaskCount, SlotPooling, SlotScoring, encode_slots, pair_scores
+from fathom.engine.scoring.statements import Score, counted_tokens, score_statements
+from fathom.engine.scoring.tokens import encode_masked
 from fathom.probes.options import VocabularyOptions
-from fathom.run import run
-from fathom.scoring.masked import Pll
-from fathom.scoring.memory import Budget
-from fathom.scoring.seq2seq import Form, as_pair, resolve_form, stand_in, tokens_at_answer
-from fathom.scoring.slots import CandidateTokens, MaskCount, SlotPooling, SlotScoring, encode_slots, pair_scores
-from fathom.scoring.statements import Score, counted_tokens, score_statements
-from fathom.scoring.tokens import encode_masked
+from fathom.probes.run import run
 from tests.conftest import build
 from tests.messages import mentioned, mentions
 

@@ -10,9 +10,9 @@ import urllib.request
 
 import pytest
 
-from fathom.errors import BadInput
-from fathom.report.serve import RunsServer
+from fathom.base.errors import BadInput
 from fathom.store.folder import RunFolder
+from fathom.studies.report.serve import RunsServer
 from tests.answerers import answered, constant, world
 
 for library in ("altair", "itables", "jinja2"):

@@ -21,8 +21,8 @@ import pytest
 
 pytest.importorskip("openai", reason="needs the extra api")
 
-from fathom.errors import BadInput, MissingExtra, RunFailed
-from fathom.models.server import ChatReply, ChatRequest, ChatServer
+from fathom.base.errors import BadInput, MissingExtra, RunFailed
+from fathom.engine.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.store.journal import Journal, request_key
 from tests.forked import ForkedCall
 from tests.messages import mentions
@@ -609,7 +609,7 @@ def wait_for(url, process, log, timeout_s=300):
 
 @pytest.mark.slow
 def test_against_transformers_serve(transformers_serve, tmp_path):
-    from fathom.models.loading import load
+    from fathom.engine.models.loading import load
 
     url, folder = transformers_serve
     with pytest.raises(BadInput, match=mentions("'fathom/large'", "'fathom/tiny'")):

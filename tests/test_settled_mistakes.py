@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import fathom
-from fathom.building.examples import EXAMPLES
-from fathom.formats import read
+from fathom.data.example_files import EXAMPLES
+from fathom.data.formats import read
 from fathom.store.folder import RunFolder
 from tests.real import real_model
 

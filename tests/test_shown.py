@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import fathom
+from fathom.base.reading import first_few
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet
-from fathom.models.server import ChatServer
-from fathom.reading import first_few
+from fathom.engine.models.server import ChatServer
 from fathom.results.tables import Table, render, to_html
 from fathom.store.folder import RunFolder
 from tests.answerers import answered, constant, world

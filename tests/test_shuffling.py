@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import fathom
-from fathom.models.loading import load, untrained, wrap
-from fathom.scoring.memory import Budget
-from fathom.scoring.seq2seq import Form
-from fathom.scoring.shuffling import GAIN, SHUFFLED, order_gains
+from fathom.engine.models.loading import load, untrained, wrap
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.seq2seq import Form
+from fathom.engine.scoring.shuffling import GAIN, SHUFFLED, order_gains
 from tests.conftest import tiny_tokenizer
 from tests.real import real_model
 from tests.scripted import ScriptedModel

@@ -9,9 +9,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fathom.metrics.correlation import correlate
-from fathom.metrics.significance import holm, permutation_test, smallest_difference, smallest_effect, smallest_unseen
-from fathom.metrics.uncertainty import interval
+from fathom.results.metrics.correlation import correlate
+from fathom.results.metrics.significance import (
+    holm,
+    permutation_test,
+    smallest_difference,
+    smallest_effect,
+    smallest_unseen,
+)
+from fathom.results.metrics.uncertainty import interval
 
 
 def test_holm_by_hand():

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from fathom.data.formats import examine, read
 from fathom.data.queries import QuerySet
-from fathom.formats import examine, read
 from tests.messages import mentioned, stated
 
 SPLITS = {

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from fathom.formats import read
-from fathom.reading.spelling import folded, tidy
+from fathom.base.reading.spelling import folded, tidy
+from fathom.data.formats import read
 from tests.messages import mentioned
 
 COMPOSED = "Malé"

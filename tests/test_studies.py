@@ -14,16 +14,16 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from fathom.base.errors import BadInput
 from fathom.cli import make_app
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
-from fathom.errors import BadInput
-from fathom.metrics.correlation import fit_line
 from fathom.probes.options import StatementOptions
+from fathom.probes.run import run
 from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
-from fathom.run import run
+from fathom.results.metrics.correlation import fit_line
 from fathom.store.folder import SECONDS, RunFolder
 from fathom.studies import STUDIES, agreement, compute_time, sizes
 from fathom.studies.compute_time import Timing

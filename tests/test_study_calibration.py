@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fathom.base.errors import BadInput
 from fathom.data.queries import CandidateSet, Query, QuerySet
-from fathom.errors import BadInput
-from fathom.metrics.confidence import fit_temperature, scaled_confidence
-from fathom.metrics.discrimination import midranks
-from fathom.metrics.table import metric
 from fathom.results.calibration import calibration_difference, calibration_error, scale_temperature
 from fathom.results.measures import measure
+from fathom.results.metrics.confidence import fit_temperature, scaled_confidence
+from fathom.results.metrics.discrimination import midranks
+from fathom.results.metrics.table import metric
 from fathom.results.rows import Rows
 from fathom.results.samples import Sample
 from fathom.results.tables import render

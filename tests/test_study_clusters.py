@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fathom.metrics.table import SHARE
-from fathom.metrics.uncertainty import interval
 from fathom.results.estimates import Estimate, difference, mean
+from fathom.results.metrics.table import SHARE
+from fathom.results.metrics.uncertainty import interval
 from fathom.results.samples import Origin, Sample, sample_of_origins
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES

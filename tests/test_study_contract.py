@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
 from fathom.results.tables import Table, render
 from fathom.store.folder import SECONDS, RunFolder
 from fathom.studies import STUDIES

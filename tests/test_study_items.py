@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from fathom.base.errors import BadInput
 from fathom.data.queries import CandidateSet, Query
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import SelectionOptions
-from fathom.errors import BadInput
-from fathom.metrics.items import choose_items, count_shared_errors, label_evidence, rest_accuracy
-from fathom.metrics.significance import PERMUTATIONS
+from fathom.results.metrics.items import choose_items, count_shared_errors, label_evidence, rest_accuracy
+from fathom.results.metrics.significance import PERMUTATIONS
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES, items

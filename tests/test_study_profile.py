@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fathom.base.errors import BadInput
 from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.selection.reversal import reverse_queries
-from fathom.errors import BadInput
+from fathom.probes.run.setup import tables as query_tables
 from fathom.results.tables import render
-from fathom.run.setup import tables as query_tables
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES, profile
 from fathom.studies.options import ProfileOptions

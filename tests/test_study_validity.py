@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fathom.base.errors import BadInput
 from fathom.data.queries import CandidateSet, Query
-from fathom.errors import BadInput
 from fathom.results.claims import NO_DIFFERENCE
 from fathom.results.corrections import preference, without_prior
 from fathom.results.rows import Rows

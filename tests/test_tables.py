@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from fathom.base.reading import Faults, yaml_value
+from fathom.data.formats.base import Format
+from fathom.data.formats.rows import KINDS, OPTIONAL
+from fathom.data.formats.tables import Record, Table
 from fathom.data.published import catalogue
-from fathom.formats.base import Format
-from fathom.formats.rows import KINDS, OPTIONAL
-from fathom.formats.tables import Record, Table
-from fathom.reading import Faults, yaml_value
 from tests.messages import mentioned, stated
 
 CAPITALS = """

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from fathom.building.fetch_model import packaged_models
-from fathom.errors import BadInput
-from fathom.models.loading import load, load_shape
-from fathom.models.parts import load_tokenizer
-from fathom.models.tokenizer_checks import LEAST_COVERED, PADDING, check_ids, check_same_ids
+from fathom.base.errors import BadInput
+from fathom.data.fetch_model import packaged_models
+from fathom.engine.models.loading import load, load_shape
+from fathom.engine.models.parts import load_tokenizer
+from fathom.engine.models.tokenizer_checks import LEAST_COVERED, PADDING, check_ids, check_same_ids
 from fathom.training.small import learn_tokenizer
 from tests import conftest
 from tests.conftest import build

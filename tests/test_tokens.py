@@ -10,9 +10,9 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from fathom.base.errors import BadInput
 from fathom.data.templates import Prompt, Template, capitalized
-from fathom.errors import BadInput
-from fathom.scoring.tokens import Bos, Role, Tokens, encode_causal, encode_masked, resolve_bos
+from fathom.engine.scoring.tokens import Bos, Role, Tokens, encode_causal, encode_masked, resolve_bos
 
 SPECIAL, TEMPLATE, SUBJECT, ANSWER = Role.SPECIAL, Role.TEMPLATE, Role.SUBJECT, Role.ANSWER
 

@@ -86,7 +86,7 @@ def test_every_toy_is_on_the_command_line(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_entry_point_that_fails_is_one_line_that_names_the_package(tmp_path: Path) -> None:
-    install(tmp_path / "packages", "\n[fathom.links]\nbroken = fathom_toys:NOTHING\n")
+    install(tmp_path / "packages", "\n[fathom_kgc.links]\nbroken = fathom_toys:NOTHING\n")
     lines = (tmp_path / "packages" / "fathom_toys-1.0.dist-info" / "entry_points.txt").read_text(encoding="utf-8")
     doubled = lines.replace("[fathom.probes]\n", "[fathom.probes]\nodd = no_such_package:PROBE\n")
     (tmp_path / "packages" / "fathom_toys-1.0.dist-info" / "entry_points.txt").write_text(doubled, encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fathom.scoring.trie import AnswerTrie, Lookup, Trie, blocks_from, build_trie
+from fathom.engine.scoring.trie import AnswerTrie, Lookup, Trie, blocks_from, build_trie
 
 
 def all_blocks(trie: Trie, size: int, times: int = 3) -> list[tuple[np.ndarray, int]]:

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 import torch
 
-from fathom.building.worlds.build import build_worlds
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
+from fathom.data.formats.kg import write_graph
 from fathom.data.graph.links import split_links
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.formats.kg import write_graph
-from fathom.links import generative
-from fathom.scoring.rows import Ranks
+from fathom.engine.scoring.rows import Ranks
+from fathom_build.worlds.build import build_worlds
+from fathom_kgc.links import generative
 from tests.messages import mentioned, mentions, stated
 from tests.test_knowledge import small
 from tests.test_links_generative import END, NAMES, WORDS, graph, predictor, saved

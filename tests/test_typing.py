@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import fathom
-from fathom.errors import BadInput
-from fathom.links import name_of, named
-from fathom.links.options import Embedding, LinkTraining
+from fathom.base.errors import BadInput
 from fathom.probes.options import ProbeOptions, StatementOptions
+from fathom_kgc.links import name_of, named
+from fathom_kgc.links.options import Embedding, LinkTraining
 from tests.messages import mentions
 from tests.test_cli import gpt2, save
 
@@ -24,7 +24,7 @@ USER = """
 from pathlib import Path
 import fathom
 from fathom import StatementOptions
-from fathom.links.options import SimKgc
+from fathom_kgc.links.options import SimKgc
 
 result = fathom.probe(StatementOptions(limit=20, templates=(0, 1), reduction=("sum", "mean")), "gpt2", Path("d"))
 reveal_type(result)  # reveals Result
@@ -39,10 +39,10 @@ StatementOptions(masks="one")  # wrong
 fathom.ClozeOptions(masks=("one",))
 fathom.probe("statement", "gpt2")  # wrong
 fathom.probe(SimKgc(weights="bert"), "gpt2", "d")  # wrong
-fathom.train_links(SimKgc(epochs=2, weights="bert"), "kg", "out")
+fathom_kgc.train_links(SimKgc(epochs=2, weights="bert"), "kg", "out")
 SimKgc(epoch=2)  # wrong
-fathom.train_links("TransE", "kg", "out", dimension=8, loss_kwargs={"margin": 5})
-reveal_type(fathom.evaluate_links("m", "kg", directions="tail", top_k=3))  # reveals Result
+fathom_kgc.train_links("TransE", "kg", "out", dimension=8, loss_kwargs={"margin": 5})
+reveal_type(fathom_kgc.evaluate_links("m", "kg", directions="tail", top_k=3))  # reveals Result
 fathom.compare([result, "runs/other"], cluster="relation")
 fathom.prob("statement", "gpt2", "d")  # wrong
 """

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from fathom.metrics.correlation import correlate, correlate_within, intercept, slope
-from fathom.metrics.uncertainty import (
+from fathom.results.metrics.correlation import correlate, correlate_within, intercept, slope
+from fathom.results.metrics.uncertainty import (
     ENOUGH,
     ONE_SEED,
     SETTLED,

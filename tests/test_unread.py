@@ -5,7 +5,7 @@ import json
 import pandas
 import pytest
 
-from fathom.formats import examine, format_of, read
+from fathom.data.formats import examine, format_of, read
 from tests.messages import mentioned
 from tests.test_spelling import LAYOUTS, bear, lama, lines, native, openke, parquet, plain, rdf, simkgc
 

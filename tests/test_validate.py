@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fathom.building.invented import LENGTHS, build_invented
-from fathom.building.options import InventedOptions
-from fathom.errors import BadInput
-from fathom.formats import read
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
 from fathom.plans.validate import write_plan
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
+from fathom_build.invented import LENGTHS, build_invented
+from fathom_build.options import InventedOptions
 from tests.messages import mentions
 
 ROOT = Path(__file__).parents[1]

@@ -9,18 +9,18 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
-from fathom.errors import BadInput
-from fathom.formats import read
-from fathom.models.base import Attention
-from fathom.models.local import LocalModel
+from fathom.engine.models.base import Attention
+from fathom.engine.models.local import LocalModel
+from fathom.engine.scoring.rows import rank_best, unfiltered_ranks
+from fathom.engine.scoring.tokens import name_tokens, single_tokens
 from fathom.probes.base import few_shot_lines
 from fathom.probes.options import StatementOptions, VocabularyOptions
-from fathom.run import run
-from fathom.scoring.rows import rank_best, unfiltered_ranks
-from fathom.scoring.tokens import name_tokens, single_tokens
+from fathom.probes.run import run
 from tests.conftest import build, make_local
 from tests.messages import mentioned
 from tests.test_masked import BERT
@@ -205,7 +205,7 @@ def test_every_name_is_tokenised_once(causal, tmp_path, monkeypatch):
         return name_tokens(tokenizer, names, **way)
 
     monkeypatch.setattr("fathom.probes.vocabulary.name_tokens", counting)
-    monkeypatch.setattr("fathom.scoring.tokens.name_tokens", counting)
+    monkeypatch.setattr("fathom.engine.scoring.tokens.name_tokens", counting)
     run("vocabulary", causal, data(), VocabularyOptions(shots=2), tmp_path / "r")
     assert sorted(read_names) == sorted(NAMES)
 

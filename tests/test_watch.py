@@ -21,9 +21,9 @@ from torch.utils.data import SequentialSampler
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, Trainer, TrainingArguments
 
 import fathom
+from fathom.base.errors import BadInput
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
-from fathom.errors import BadInput
 from fathom.plans.watch import write_plan
 from fathom.probes.options import EmbeddingOptions, StatementOptions
 from fathom.store.folder import RunFolder

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
 from fathom.store.folder import RunFolder, Work
 from tests.answerers import answered, constant, world
 from tests.messages import mentions

@@ -20,7 +20,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from fathom.building.worlds import (
+from fathom.base.errors import BadInput, RunFailed
+from fathom.base.reading.spelling import tidy
+from fathom.data.columns import few_chunks, put_rows, take_rows
+from fathom.data.formats import read
+from fathom.data.formats.kg import unwritable, write_graph
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.templates import Template
+from fathom.data.words import is_word_character
+from fathom_build.worlds import (
     THIRTEEN,
     WorldOptions,
     build_worlds,
@@ -29,25 +37,17 @@ from fathom.building.worlds import (
     restore,
     worlds_table,
 )
-from fathom.building.worlds.constructions import Materials, find_obstacles, make_world
-from fathom.building.worlds.derangement import (
+from fathom_build.worlds.constructions import Materials, find_obstacles, make_world
+from fathom_build.worlds.derangement import (
     NO_LABEL,
     NoDerangement,
     _by_swaps,
     derange,
     match_relations,
 )
-from fathom.building.worlds.mentions import find_mentions, replace_mentions
-from fathom.building.worlds.random_names import draw_symbols, learn, new_descriptions, new_names
-from fathom.building.worlds.tries import _leftmost
-from fathom.data.columns import few_chunks, put_rows, take_rows
-from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.templates import Template
-from fathom.data.words import is_word_character
-from fathom.errors import BadInput, RunFailed
-from fathom.formats import read
-from fathom.formats.kg import unwritable, write_graph
-from fathom.reading.spelling import tidy
+from fathom_build.worlds.mentions import find_mentions, replace_mentions
+from fathom_build.worlds.random_names import draw_symbols, learn, new_descriptions, new_names
+from fathom_build.worlds.tries import _leftmost
 from tests.messages import correspond, mentioned, mentions, stated
 
 

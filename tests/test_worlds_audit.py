@@ -15,7 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fathom.building.worlds import (
+from fathom.data.formats import read
+from fathom.data.formats.kg import write_graph
+from fathom_build.worlds import (
     Materials,
     WorldOptions,
     audit_table,
@@ -26,15 +28,13 @@ from fathom.building.worlds import (
     restore,
     tabulate_audits,
 )
-from fathom.building.worlds import reidentification as module
-from fathom.building.worlds.audit import ATTACKS, Auditor, Reader
-from fathom.building.worlds.folders import INSERTED, inserted_spans
-from fathom.building.worlds.forms import forms_of
-from fathom.building.worlds.mentions import find_mentions
-from fathom.building.worlds.reidentification import Alignment, CharacterNgrams, TfIdf, TrainedRanking, VectorAttack
-from fathom.building.worlds.world import BASE, World
-from fathom.formats import read
-from fathom.formats.kg import write_graph
+from fathom_build.worlds import reidentification as module
+from fathom_build.worlds.audit import ATTACKS, Auditor, Reader
+from fathom_build.worlds.folders import INSERTED, inserted_spans
+from fathom_build.worlds.forms import forms_of
+from fathom_build.worlds.mentions import find_mentions
+from fathom_build.worlds.reidentification import Alignment, CharacterNgrams, TfIdf, TrainedRanking, VectorAttack
+from fathom_build.worlds.world import BASE, World
 from tests.messages import mentioned, stated
 from tests.test_worlds import anonymised, make_graph, pets, texts_of, virtual, with_aliases
 
@@ -292,7 +292,7 @@ def test_an_audit_trains_on_other_worlds_than_the_attacked_one(monkeypatch):
     """Two of the same construction and of other seeds; relations play no part."""
     graph, made = pets(), []
     monkeypatch.setattr(
-        "fathom.building.worlds.audit.make_world",
+        "fathom_build.worlds.audit.make_world",
         lambda variant, materials: made.append((str(variant), materials.seed)) or make_world(variant, materials),
     )
     auditor = Auditor(Materials(graph, seed=5))
@@ -364,7 +364,7 @@ def test_an_audit_has_an_interval_a_recipe_and_the_chance_rate():
 
 
 def test_of_very_many_entities_some_are_drawn(monkeypatch):
-    monkeypatch.setattr("fathom.building.worlds.audit.ATTACKED", 10)
+    monkeypatch.setattr("fathom_build.worlds.audit.ATTACKED", 10)
     texts = [f"word{row}" for row in range(40)]
     graph = chain([f"name{row}" for row in range(40)], texts)
     found = Auditor(Materials(graph)).audit(World(BASE, graph).graph, "base")["descriptions"]["TF-IDF"]
@@ -564,9 +564,9 @@ def test_wordnet_agrees_with_the_plain_computation(shared_data):
 @pytest.mark.parametrize("name", ["causal", "masked"])
 def test_what_a_model_reads(name, tmp_path):
     """Equal texts have equal vectors, long ones are cut before their end, and no text has none."""
-    from fathom.models.loading import load
-    from fathom.scoring.memory import Budget
-    from fathom.scoring.vectors import description_encoder
+    from fathom.engine.models.loading import load
+    from fathom.engine.scoring.memory import Budget
+    from fathom.engine.scoring.vectors import description_encoder
     from tests.golden.desk import make_model
 
     make_model(name, tmp_path / name)

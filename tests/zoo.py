@@ -23,16 +23,16 @@ from numpy.typing import NDArray
 from transformers import CONFIG_MAPPING, PreTrainedModel
 from transformers.models.auto import modeling_auto as auto
 
-from fathom.errors import BadInput, RunFailed
-from fathom.models.base import Attention
-from fathom.models.encoder_decoder import EncoderDecoder
-from fathom.models.loading import wrap
-from fathom.models.local import LocalModel
-from fathom.scoring.causal import causal_log_probs
-from fathom.scoring.masked import Pll, masked_log_probs
-from fathom.scoring.memory import Budget
-from fathom.scoring.seq2seq import Pair, seq2seq_log_probs
-from fathom.scoring.tokens import Role, Tokens
+from fathom.base.errors import BadInput, RunFailed
+from fathom.engine.models.base import Attention
+from fathom.engine.models.encoder_decoder import EncoderDecoder
+from fathom.engine.models.loading import wrap
+from fathom.engine.models.local import LocalModel
+from fathom.engine.scoring.causal import causal_log_probs
+from fathom.engine.scoring.masked import Pll, masked_log_probs
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.seq2seq import Pair, seq2seq_log_probs
+from fathom.engine.scoring.tokens import Role, Tokens
 from tests.conftest import TINY_VOCABULARY, tiny_tokenizer
 
 FAMILIES: dict[str, str] = {

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from fathom.base.reading import Faults
+from fathom.data.formats import Format
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
-from fathom.formats import Format
-from fathom.metrics.table import Metric
+from fathom.engine.scoring.rows import PromptedQuery, score_columns
 from fathom.probes import Entry
 from fathom.probes.base import Probe
 from fathom.probes.options import ProbeOptions
-from fathom.reading import Faults
 from fathom.results.estimates import Estimate, mean
 from fathom.results.loading import read_all_facts
+from fathom.results.metrics.table import Metric
 from fathom.results.tables import Table
-from fathom.scoring.rows import PromptedQuery, score_columns
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 from fathom.studies import Study

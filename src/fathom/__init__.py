@@ -10,23 +10,21 @@ from fathom._version import VERSION
 if TYPE_CHECKING:  # the same for type checkers, which run nothing
     from fathom.api import (
         Result,
-        evaluate_links,
         forecast,
         merge_runs,
         open_run,
         probe,
         resume_run,
         run_plan,
-        train_links,
     )
+    from fathom.base.errors import BadInput, FathomError, RunFailed
+    from fathom.data.formats import read as read_data
     from fathom.data.knowledge import KnowledgeGraph
     from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
     from fathom.data.templates import Template
-    from fathom.errors import BadInput, FathomError, RunFailed
-    from fathom.formats import read as read_data
-    from fathom.models.loading import load as load_model
-    from fathom.models.loading import wrap as wrap_model
-    from fathom.models.local import LocalModel
+    from fathom.engine.models.loading import load as load_model
+    from fathom.engine.models.loading import wrap as wrap_model
+    from fathom.engine.models.local import LocalModel
     from fathom.probes.options import (
         ClozeOptions,
         EmbeddingOptions,
@@ -35,11 +33,11 @@ if TYPE_CHECKING:  # the same for type checkers, which run nothing
         StatementOptions,
         VocabularyOptions,
     )
-    from fathom.report.charts import plots
-    from fathom.report.page import report as write_report
     from fathom.results.compare import compare
     from fathom.results.diff import diff
     from fathom.store.folder import RunFolder
+    from fathom.studies.report.charts import plots
+    from fathom.studies.report.page import report as write_report
     from fathom.training.planting import plant
 
 __version__ = VERSION
@@ -66,7 +64,6 @@ __all__ = [  # noqa: RUF022 # the version, then by name
     "VocabularyOptions",
     "compare",
     "diff",
-    "evaluate_links",
     "forecast",
     "load_model",
     "merge_runs",
@@ -77,25 +74,24 @@ __all__ = [  # noqa: RUF022 # the version, then by name
     "read_data",
     "resume_run",
     "run_plan",
-    "train_links",
     "wrap_model",
     "write_report",
 ]
 _WHERE = {
     name: module
     for module, names in {
-        "fathom.api": "Result evaluate_links forecast merge_runs open_run probe resume_run run_plan train_links",
+        "fathom.api": "Result forecast merge_runs open_run probe resume_run run_plan",
         "fathom.data.knowledge": "KnowledgeGraph",
         "fathom.data.queries": "CandidateSet Query QuerySet Relation",
         "fathom.data.templates": "Template",
-        "fathom.errors": "BadInput FathomError RunFailed",
-        "fathom.formats": "read_data",
-        "fathom.models.loading": "load_model wrap_model",
-        "fathom.models.local": "LocalModel",
+        "fathom.base.errors": "BadInput FathomError RunFailed",
+        "fathom.data.formats": "read_data",
+        "fathom.engine.models.loading": "load_model wrap_model",
+        "fathom.engine.models.local": "LocalModel",
         "fathom.probes.options": "ClozeOptions EmbeddingOptions GenerationOptions OntologyOptions StatementOptions "
         "VocabularyOptions",
-        "fathom.report.charts": "plots",
-        "fathom.report.page": "write_report",
+        "fathom.studies.report.charts": "plots",
+        "fathom.studies.report.page": "write_report",
         "fathom.results.compare": "compare",
         "fathom.results.diff": "diff",
         "fathom.store.folder": "RunFolder",
@@ -111,11 +107,19 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+def _elsewhere(name: str) -> str:
+    """Return where a package on top of Fathom has a name that belonged to Fathom, "" if none has."""
+    from importlib.metadata import entry_points
+
+    places = [point.value.replace(":", ".") for point in entry_points(group="fathom.names", name=name)]
+    return f"it is {places[0]}" if places else ""
+
+
 if not TYPE_CHECKING:  # else they would take every name for known
 
     def __getattr__(name: str) -> Any:
         if name == "watch":
             return import_module("fathom.watch")
         if name not in _WHERE:
-            raise AttributeError(f"fathom has no '{name}': it has {', '.join(_WHERE)}")
+            raise AttributeError(f"fathom has no '{name}': {_elsewhere(name) or ', '.join(['it has', *_WHERE])}")
         return getattr(import_module(_WHERE[name]), _NAMED_OTHERWISE.get(name, name))

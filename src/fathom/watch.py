@@ -22,11 +22,11 @@ from transformers.integrations import is_deepspeed_zero3_enabled
 
 from fathom.api import probe
 from fathom.api.result import Source, read_source
+from fathom.base.errors import BadInput
+from fathom.base.progress import LOG
 from fathom.data.queries import QuerySet
-from fathom.errors import BadInput
-from fathom.models.loading import wrap
+from fathom.engine.models.loading import wrap
 from fathom.probes.options import ProbeOptions, StatementOptions
-from fathom.progress import LOG
 from fathom.results.loading import read_scorings
 
 if TYPE_CHECKING:

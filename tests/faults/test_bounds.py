@@ -11,20 +11,20 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from fathom import reading
-from fathom.building.cloze.documents import UnreadableDocument
-from fathom.building.cloze.markup import Hypertext
-from fathom.building.cloze.pubmed import Jats
-from fathom.errors import BadInput, FathomError
-from fathom.formats import read
-from fathom.models.chat import ChatTemplate
-from fathom.models.model_files import size_faults
-from fathom.reading import bounds
-from fathom.reading.archives import unpack
-from fathom.reading.replies import ReplyFault, whole_reply
+from fathom.base import reading
+from fathom.base.errors import BadInput, FathomError
+from fathom.base.reading import bounds
+from fathom.base.reading.archives import unpack
+from fathom.base.reading.replies import ReplyFault, whole_reply
+from fathom.data.formats import read
+from fathom.engine.models.chat import ChatTemplate
+from fathom.engine.models.model_files import size_faults
 from fathom.store.files import make_folder
 from fathom.store.journal import Journal
 from fathom.training.saving import published_tensors
+from fathom_build.cloze.documents import UnreadableDocument
+from fathom_build.cloze.markup import Hypertext
+from fathom_build.cloze.pubmed import Jats
 from tests.conftest import tiny_tokenizer
 from tests.faults.test_model_files import evaluated
 from tests.messages import mentioned

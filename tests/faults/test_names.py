@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import fathom as library
-from fathom import formats
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
+from fathom.data import formats
 from tests.conftest import build, tiny_tokenizer
 from tests.messages import mentions
 from tests.test_foreign_files import DATA

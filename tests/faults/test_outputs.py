@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom import formats
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
+from fathom.data import formats
 from fathom.store.files import OWNERS
 from fathom.store.written import RECORD, remove_written, write_output
 from tests.conftest import build, tiny_tokenizer

@@ -11,8 +11,8 @@ import torch
 from transformers import GPT2LMHeadModel
 
 import fathom as library
-from fathom.errors import BadInput
-from fathom.scoring.memory import free_bytes, left_in_groups
+from fathom.base.errors import BadInput
+from fathom.engine.scoring.memory import free_bytes, left_in_groups
 from fathom.store.files import clear_temporaries, whole_file
 from tests.messages import mentioned, mentions
 
@@ -57,7 +57,7 @@ def test_no_groups(tmp_path):
 
 
 def test_free_memory_is_the_least_of_all(monkeypatch):
-    monkeypatch.setattr("fathom.scoring.memory.left_in_groups", lambda: [3 * MEGABYTE, 2 * MEGABYTE])
+    monkeypatch.setattr("fathom.engine.scoring.memory.left_in_groups", lambda: [3 * MEGABYTE, 2 * MEGABYTE])
     assert free_bytes(torch.device("cpu")) == 2 * MEGABYTE
 
 
@@ -108,6 +108,6 @@ def test_a_format_that_is_spelt_out_or_misspelt(fathom, typed, meant):
 
 
 def test_libraries_that_are_not_used_print_nothing():
-    script = "import logging, fathom.models.hub; print(logging.getLogger('bitsandbytes.cpu').isEnabledFor(30))"
+    script = "import logging, fathom.engine.models.hub; print(logging.getLogger('bitsandbytes.cpu').isEnabledFor(30))"
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert found.stdout == "False\n"

@@ -25,18 +25,18 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import PreTrainedTokenizerFast
 
 import fathom as library
-from fathom import formats
-from fathom.building.fetch import RECORD, fetch, one_source
-from fathom.building.options import FetchOptions
-from fathom.building.worlds.folders import read_manifest as read_world
-from fathom.errors import FathomError
-from fathom.formats.kg_checks import graph_notes
-from fathom.links.folder import read_curve
-from fathom.links.folder import read_manifest as read_link
+from fathom.base.errors import FathomError
+from fathom.base.reading.download import sha256_of
+from fathom.data import formats
+from fathom.data.fetch import RECORD, fetch, one_source
+from fathom.data.formats.kg_checks import graph_notes
+from fathom.data.options import FetchOptions
 from fathom.plans.file import read_plan
 from fathom.plans.record import changed_steps, read_record
-from fathom.reading.download import sha256_of
 from fathom.results.datasets import data_tables
+from fathom_build.worlds.folders import read_manifest as read_world
+from fathom_kgc.links.folder import read_curve
+from fathom_kgc.links.folder import read_manifest as read_link
 from tests.conftest import build
 from tests.test_foreign_files import DATA, OLD, changed, whole, write
 from tests.test_reading import within

@@ -8,28 +8,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fathom.api.result import ModelSource, Out, Result, Source, read_source
-from fathom.data.graph.queries import link_queryset
+from fathom.base.errors import BadInput, FathomError, MissingExtra, refuse
+from fathom.base.options import chosen_options, parse_options
+from fathom.base.progress import ProgressSetting, detail, shown, starting
 from fathom.data.selection.filters import narrow
-from fathom.errors import BadInput, FathomError, MissingExtra, all_of, refuse
-from fathom.links.options import LinkOptions, LinkTraining
-from fathom.options import chosen_options, parse_options
 from fathom.probes import PROBES, Entry
 from fathom.probes.models import check_loaded, check_model, open_model
 from fathom.probes.options import ProbeOptions
+from fathom.probes.run import run
+from fathom.probes.run.command import command_of
+from fathom.probes.run.finished import find_finished
 from fathom.probes.shared_options import HERE
-from fathom.progress import ProgressSetting, detail, shown, starting
 from fathom.results.loading import AnyRun, open_runs
-from fathom.run import run
-from fathom.run.command import command_of
-from fathom.run.finished import find_finished
 from fathom.store.folder import RunFolder
 
 if TYPE_CHECKING:
     from fathom.plans.execution import PlanResult
-    from fathom.run.forecast import Forecast
+    from fathom.probes.run.forecast import Forecast
 
 __all__ = [
-    "Result", "evaluate_links", "forecast", "merge_runs", "open_run", "probe", "resume_run", "run_plan", "train_links",
+    "Result", "forecast", "merge_runs", "open_run", "probe", "resume_run", "run_plan",
 ]  # fmt: skip
 
 
@@ -46,7 +44,7 @@ def probe(
     :param asked: options of a probe, such as ``StatementOptions(max_rank=100)``; or the name of a probe, whose options
         then follow as keywords: "statement", "embedding", "vocabulary", "cloze", "ontology", "generation" or "choice".
     :param model: name or folder of a `transformers` model, or one from ``load_model`` or ``wrap_model``; for the choice
-        probe also a :class:`fathom.models.server.ChatServer`, or its model's name with ``server="http://…/v1"``.
+        probe also a :class:`fathom.engine.models.server.ChatServer`, or its model's name with ``server="http://…/v1"``.
     :param data: a folder, the name of an embedded data set, or a query set.
     :param out: folder of the run; an unfinished run of the same options is resumed. None: a temporary folder. With
         ``part="1/4"`` the run may be unfinished afterwards: ``Result.is_complete()``.
@@ -92,29 +90,16 @@ def forecast(
     with starting(f"{entry.name} probe: estimating", progress):
         queryset = _collect(faults, lambda: read_source(data, chosen.columns if chosen is not None else None))
         refuse(faults)
-        from fathom.run.forecast import Forecaster  # it loads a model library
+        from fathom.probes.run.forecast import Forecaster  # it loads a model library
 
         return Forecaster().forecast(entry, str(model), queryset, chosen)
-
-
-def forecast_links(model: str | Path, data: Source, asking: dict[str, Any] | None = None, **options: Any) -> Forecast:
-    """Estimate the time and memory of :func:`evaluate_links` on this machine by a few queries.
-
-    :raises BadInput: as :func:`evaluate_links`; or the queries would call a server.
-    """
-    chosen, predictor, asked = _opened_links(model, data, asking, options)
-    if getattr(predictor, "is_served", False):
-        raise BadInput(f"--dry-run: {model} calls a server for each query, and no call is made")
-    from fathom.run.forecast import forecast_ranking
-
-    return forecast_ranking(PROBES["link"], predictor, asked, chosen)
 
 
 def _probe_of(asked: str | ProbeOptions) -> tuple[Entry, type[ProbeOptions]]:
     """Return a probe of language models and the kind of its options. :raises BadInput: it is none."""
     entry = _entry_of(asked) if isinstance(asked, ProbeOptions) else PROBES.find(asked)
     if not issubclass(entry.options, ProbeOptions):
-        raise BadInput(f"the {entry.name} probe needs a {entry.needs}: fathom kgc evaluate, or fathom.evaluate_links")
+        raise BadInput(f"the {entry.name} probe needs a {entry.needs}: {entry.example}")
     return entry, entry.options
 
 
@@ -214,64 +199,6 @@ def run_plan(
     return result
 
 
-def train_links(
-    model: str | LinkTraining, data: Source, out: str | Path, progress: ProgressSetting = None, **options: Any
-) -> dict[str, Any]:
-    """Train a link predictor of a knowledge graph into the folder *out*, or resume its training.
-
-    :param model: options of a kind, such as ``SimKgc(weights="bert-base-cased")``; or its name, with options as
-        keywords: "simkgc", "knn-kge", "kg-bert", "kgt5", "genkgc", "prompted", "ultra", or a model of PyKEEN.
-    :param options: see ``fathom kgc train --model KIND --help-all``; ``preset="sakai2024"`` for those of a paper.
-    :returns: the content of its ``link.json``: ``ended`` says why and where.
-    :raises BadInput: everything that is wrong with options and data, at once.
-    :raises RunFailed: NaN, a full disk.
-    """
-    from fathom.links import find as find_kind
-    from fathom.links import folder, name_of
-
-    name = name_of(model) if isinstance(model, LinkTraining) else model
-    chosen, queryset = all_of(
-        lambda: chosen_options(model, options, lambda given: find_kind(name).parse(name, given)),
-        lambda: read_source(data),
-    )
-    with shown(f"training {name}", progress) as report:
-        return folder.train_links(name, queryset, chosen, out, report)
-
-
-def evaluate_links(
-    model: str | Path,
-    data: Source,
-    out: Out = None,
-    progress: ProgressSetting = None,
-    asking: dict[str, Any] | None = None,
-    **options: Any,
-) -> Result:
-    """Evaluate a trained link predictor: rank heads and tails of a graph's triples among all entities, filtered.
-
-    :param model: a folder that :func:`train_links` made.
-    :param data: its graph, or a world made of it.
-    :param asking: options of its kind that replace those of its training.
-    :param options: see :class:`fathom.links.options.LinkOptions`.
-    :raises BadInput: everything that is wrong with model, options and data, at once.
-    """
-    chosen, predictor, asked = _opened_links(model, data, asking, options)
-    with shown(f"asking {Path(model).name}", progress) as report:
-        folder = run("link", predictor, asked, chosen, out or tempfile.mkdtemp(prefix="fathom-"), report)
-    return Result(folder, chosen.cluster).keep_metrics()
-
-
-def _opened_links(
-    model: str | Path, data: Source, asking: dict[str, Any] | None, options: Mapping[str, Any]
-) -> tuple[LinkOptions, Any, Any]:
-    """Return the options, the predictor and the queries of an evaluation. :raises BadInput: all that is wrong."""
-    from fathom.links.folder import open_links
-
-    order = options.get("columns")
-    chosen, queryset = all_of(lambda: parse_options(LinkOptions, dict(options)), lambda: read_source(data, order))
-    here = chosen.device if chosen.engine == HERE else "cpu"  # workers have their own
-    return chosen, open_links(model, queryset, here, asking), link_queryset(queryset, chosen.directions)
-
-
 def _found(model: ModelSource, options: ProbeOptions) -> Any:
     """Check what can be known of a model without its weights."""
     if isinstance(model, str | Path):
@@ -282,7 +209,7 @@ def _found(model: ModelSource, options: ProbeOptions) -> Any:
 
 def _model(model: ModelSource, options: ProbeOptions) -> Any:
     """Open a model by its name, or check that the options suit one that is loaded."""
-    from fathom.models.base import AnyModel  # it loads a model library
+    from fathom.engine.models.base import AnyModel  # it loads a model library
 
     if isinstance(model, str | Path):
         return open_model(str(model), options) if options.engine == HERE else str(model)  # by the workers

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from fathom.base.errors import BadInput, optional
+from fathom.data.formats import read
 from fathom.data.queries import QuerySet
 from fathom.data.selection.options import Order
-from fathom.errors import BadInput, optional
-from fathom.formats import read
-from fathom.metrics.table import metric
 from fathom.results.answers import error_table
 from fathom.results.consistency import consistency_table
 from fathom.results.estimates import Estimate
+from fathom.results.metrics.table import metric
 from fathom.results.summary import RunNumbers, Summary
 from fathom.results.tables import Table
 from fathom.results.tidy import tidy_table
@@ -24,8 +24,8 @@ from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
 
 if TYPE_CHECKING:
-    from fathom.models.base import Model
-    from fathom.models.server import ChatServer
+    from fathom.engine.models.base import Model
+    from fathom.engine.models.server import ChatServer
 
 ModelSource: TypeAlias = "str | Path | Model | ChatServer"
 """A model: its name or folder, or itself."""

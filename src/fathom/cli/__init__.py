@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 import typer
@@ -16,53 +16,107 @@ from typer import BadParameter
 from typer.core import TyperCommand
 
 from fathom._version import VERSION
+from fathom.base.commands import CommandEntry
+from fathom.base.errors import BadInput, FathomError, MadeBefore, refuse
+from fathom.base.options import Group, value_fault
+from fathom.base.progress import LOG
+from fathom.base.reading.files import printable
+from fathom.base.reading.replies import excerpt_of
+from fathom.base.registry import REGISTRIES, Registry
 from fathom.cli.commands import Commands, with_example
-from fathom.errors import BadInput, FathomError, MadeBefore, refuse
-from fathom.options import Group, value_fault
-from fathom.progress import LOG
-from fathom.reading.files import printable
-from fathom.reading.replies import excerpt_of
 
-COMMANDS = {
-    "demo": ("Start here", "See it work: what a small real model knows of geography, in minutes."),
-    "probe": ("Ask", "Measure what a model knows of a data set."),
-    "plan": ("Ask", "Make many runs, the studies of them and a report, from one file."),
-    "validate": ("Ask", "Find out which probe tells what planted models have read, and how wrong it can be."),
-    "watch": ("Ask", "Find out what a model learns and forgets as it trains, from its checkpoints."),
-    "merge": ("Ask", "Merge the parts of a run that were made in folders of their own (--part)."),
-    "import": ("Ask", "Make a run of the results of lm-pub-quiz or lm-evaluation-harness."),
-    "export": ("Look at runs", "Write data sets and runs in the formats of other tools."),
-    "show": ("Look at runs", "Show what a run is: its command, how far it is, and its result."),
-    "resume": ("Ask", "Finish a run by its own command."),
-    "metrics": ("Look at runs", "Show accuracy, ranks and confidence of a run, with intervals."),
-    "compare": ("Look at runs", "Compare runs: numbers, paired differences, and what the facts could have shown."),
-    "diff": (
-        "Look at runs",
-        "Show what a model learnt and forgot: the same facts before and after training or editing.",
+COMMANDS: Registry[CommandEntry] = Registry(
+    "command",
+    "fathom.commands",
+    (
+        CommandEntry(
+            "demo",
+            "Start here",
+            "See it work: what a small real model knows of geography, in minutes.",
+            "fathom.cli.demo:make",
+        ),
+        CommandEntry("probe", "Ask", "Measure what a model knows of a data set.", "fathom.cli.probe:make"),
+        CommandEntry(
+            "plan", "Ask", "Make many runs, the studies of them and a report, from one file.", "fathom.cli.plan:make"
+        ),
+        CommandEntry(
+            "validate",
+            "Ask",
+            "Find out which probe tells what planted models have read, and how wrong it can be.",
+            "fathom.cli.plan:make",
+        ),
+        CommandEntry(
+            "watch",
+            "Ask",
+            "Find out what a model learns and forgets as it trains, from its checkpoints.",
+            "fathom.cli.plan:make",
+        ),
+        CommandEntry(
+            "merge",
+            "Ask",
+            "Merge the parts of a run that were made in folders of their own (--part).",
+            "fathom.cli.runs:make",
+        ),
+        CommandEntry(
+            "import",
+            "Ask",
+            "Make a run of the results of lm-pub-quiz or lm-evaluation-harness.",
+            "fathom.cli.runs:make",
+        ),
+        CommandEntry(
+            "export",
+            "Look at runs",
+            "Write data sets and runs in the formats of other tools.",
+            "fathom.cli.export:make",
+        ),
+        CommandEntry(
+            "show",
+            "Look at runs",
+            "Show what a run is: its command, how far it is, and its result.",
+            "fathom.cli.runs:make",
+        ),
+        CommandEntry("resume", "Ask", "Finish a run by its own command.", "fathom.cli.runs:make"),
+        CommandEntry(
+            "metrics",
+            "Look at runs",
+            "Show accuracy, ranks and confidence of a run, with intervals.",
+            "fathom.cli.runs:make",
+        ),
+        CommandEntry(
+            "compare",
+            "Look at runs",
+            "Compare runs: numbers, paired differences, and what the facts could have shown.",
+            "fathom.cli.runs:make",
+        ),
+        CommandEntry(
+            "diff",
+            "Look at runs",
+            "Show what a model learnt and forgot: the same facts before and after training or editing.",
+            "fathom.cli.runs:make",
+        ),
+        CommandEntry(
+            "report",
+            "Look at runs",
+            "Make one HTML file of runs: charts that filter each other, and every answer.",
+            "fathom.cli.runs:make",
+        ),
+        CommandEntry(
+            "study",
+            "Look at runs",
+            "Analyse finished runs: ways of querying, probes, models, memory and reasoning.",
+            "fathom.cli.study:make",
+        ),
+        CommandEntry("data", "Data", "Check, describe, sample and fetch data sets.", "fathom.cli.data:make"),
+        CommandEntry("model", "Data", "List and fetch small real models for a first run.", "fathom.cli.model:make"),
+        CommandEntry(
+            "plant",
+            "Train",
+            "Train a small model on chosen facts, so that what it has read is known.",
+            "fathom.cli.plant:make",
+        ),
     ),
-    "report": ("Look at runs", "Make one HTML file of runs: charts that filter each other, and every answer."),
-    "study": ("Look at runs", "Analyse finished runs: ways of querying, probes, models, memory and reasoning."),
-    "data": ("Data", "Check, describe, sample and fetch data sets."),
-    "model": ("Data", "List and fetch small real models for a first run."),
-    "build": ("Data", "Make data folders from texts, graphs and ontologies."),
-    "plant": ("Train", "Train a small model on chosen facts, so that what it has read is known."),
-    "kgc": ("Train", "Complete a knowledge graph: train link predictors and measure what they know."),
-}
-"""Name → heading in ``fathom --help`` and summary."""
-MODULES = {
-    **dict.fromkeys(("import", "show", "resume", "metrics", "compare", "diff", "report", "merge"), "runs"),
-    **dict.fromkeys(("plan", "validate", "watch"), "plan"),
-}
-"""Name → module that makes the command, if it is not of the same name."""
-TABLES = {
-    "fathom.probes": "PROBES",
-    "fathom.formats": "FORMATS",
-    "fathom.metrics": "METRICS",
-    "fathom.studies": "STUDIES",
-    "fathom.links": "LINKS",
-    "fathom.cli.build": "BUILDERS",
-}
-"""Module → registry that installed packages may extend."""
+)
+"""The commands in the order of ``fathom --help``, which lists them by panel."""
 
 
 def make_app() -> typer.Typer:
@@ -76,8 +130,8 @@ def make_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_root)
-    for name, (panel, does) in COMMANDS.items():
-        app.command(name, cls=_late(name, does), help=does, rich_help_panel=panel)(lambda: None)
+    for entry in COMMANDS.entries():
+        app.command(entry.name, cls=_late(entry), help=entry.does, rich_help_panel=entry.panel)(lambda: None)
     return app
 
 
@@ -85,18 +139,17 @@ MOST_LINES = 200
 """Lines of one error message."""
 
 
-def _make(name: str, does: str) -> typer.Typer:
-    module = import_module(f"fathom.cli.{MODULES.get(name, name)}")
-    made: typer.Typer = module.make(name, does) if name in MODULES else module.make(does)
+def _make(entry: CommandEntry) -> typer.Typer:
+    made: typer.Typer = resolve_name(entry.make)(entry)
     return made
 
 
-def _late(name: str, does: str) -> type[TyperCommand]:
+def _late(entry: CommandEntry) -> type[TyperCommand]:
     """Return a placeholder in the list of commands, which loads the command's module when it is called."""
 
     class Late(TyperCommand):
         def load(self) -> Any:
-            return typer.main.get_command(_make(name, does))
+            return typer.main.get_command(_make(entry))
 
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
             return self.load().make_context(info_name, args, parent, **extra)
@@ -107,10 +160,10 @@ def _late(name: str, does: str) -> type[TyperCommand]:
 def whole_app() -> typer.Typer:
     """Load all commands at once, for tools that walk a command line: documentation, completion, fuzzers."""
     app = typer.Typer(name="fathom", no_args_is_help=True, rich_markup_mode="rich")
-    for name, (panel, does) in COMMANDS.items():
-        made = _make(name, does)
+    for entry in COMMANDS.entries():
+        made = _make(entry)
         if made.registered_callback:
-            app.add_typer(made, name=name, rich_help_panel=panel)
+            app.add_typer(made, name=entry.name, rich_help_panel=entry.panel)
         else:
             app.registered_commands += made.registered_commands
     return app
@@ -263,8 +316,7 @@ def _more(error: Any) -> str:
 
 def faults() -> list[str]:
     """Return a line for each entry point that could not be loaded into a registry in use."""
-    registries = [getattr(sys.modules[name], table, None) for name, table in TABLES.items() if name in sys.modules]
-    return [fault for registry in registries for fault in getattr(registry, "faults", ())]
+    return [fault for registry in REGISTRIES for fault in registry.faults]
 
 
 def _complain(line: str) -> None:

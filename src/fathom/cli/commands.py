@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fathom.errors import Stopped, all_of, refuse
-from fathom.options import Given, Group, choices_of, group_of, mark_of, nearest, parse_options, read_yaml, spelling
-from fathom.reading import repetition, yaml_lines
+from fathom.base.errors import Stopped, all_of, refuse
+from fathom.base.options import Given, Group, choices_of, group_of, mark_of, nearest, parse_options, read_yaml, spelling
+from fathom.base.reading import repetition, yaml_lines
 
 if TYPE_CHECKING:  # not needed for fathom --help
     from pydantic import BaseModel

@@ -7,26 +7,27 @@ from typing import TYPE_CHECKING
 import typer
 from pydantic import BaseModel
 
-from fathom.building.options import ExamplesOptions, FetchOptions, GraphArgument, SampleOptions
+from fathom.base.commands import CommandEntry
+from fathom.base.errors import BadInput
+from fathom.base.options import ARGUMENT, Group, opt
+from fathom.base.progress import shown
 from fathom.cli.commands import add_command, new_group, stoppable
 from fathom.cli.formats import PrintOptions, notes, say
+from fathom.data.options import ExamplesOptions, FetchOptions, GraphArgument, SampleOptions
 from fathom.data.selection.options import Columns, Order
-from fathom.errors import BadInput
-from fathom.options import ARGUMENT, Group, opt
-from fathom.progress import shown
 
 if TYPE_CHECKING:
+    from fathom.data.formats.kg import Templates
     from fathom.data.knowledge import KnowledgeGraph
     from fathom.data.statistics import CountTokens
-    from fathom.formats.kg import Templates
 
 
 PUBMED = "pubmed"
 STOPPED = "stopped; what has arrived is kept: the same command resumes"
 
 
-def make(does: str) -> typer.Typer:
-    app = new_group(does, "fathom data info geography")
+def make(entry: CommandEntry) -> typer.Typer:
+    app = new_group(entry.does, "fathom data info geography")
     for command, example in (
         (list_, "list"),
         (check, "check my-facts"),
@@ -60,7 +61,7 @@ class LeakageOptions(PrintOptions):
 
 def list_(options: PrintOptions) -> None:
     """List the data sets that Fathom reads: where each is published, its licence and size, and how to prepare it."""
-    from fathom.formats import EMBEDDED, read
+    from fathom.data.formats import EMBEDDED, read
     from fathom.results.datasets import readable_table
 
     options.show([readable_table({name: read(name) for name in EMBEDDED})])
@@ -68,10 +69,10 @@ def list_(options: PrintOptions) -> None:
 
 def check(options: CheckOptions) -> None:
     """Report every fault of a folder at once, each with file and line; the exit code is 2 if there are any."""
+    from fathom.data.formats import examine, locate
+    from fathom.data.formats.fact_checks import fact_notes
+    from fathom.data.formats.kg_checks import graph_notes
     from fathom.data.graph.queries import GraphQuerySet, graph_of
-    from fathom.formats import examine, locate
-    from fathom.formats.fact_checks import fact_notes
-    from fathom.formats.kg_checks import graph_notes
     from fathom.results.datasets import readings_table
 
     queryset, faults = examine(options.path, options.columns)
@@ -90,7 +91,7 @@ def check(options: CheckOptions) -> None:
 
 def info(options: InfoOptions) -> None:
     """Show size, chance level and skew of the answers, in all and by relation, and what a knowledge graph contains."""
-    from fathom.formats import read
+    from fathom.data.formats import read
     from fathom.results.datasets import data_tables
 
     options.show(data_tables(read(options.path, options.columns), token_counter_of(options.tokenizer)))
@@ -105,7 +106,8 @@ def leakage(options: LeakageOptions) -> None:
 
 def sample(options: SampleOptions, printed: PrintOptions) -> None:
     """Make a small connected part of a knowledge graph, with its texts and splits: an ordinary graph folder."""
-    from fathom.building.sample import sample_table, write_sample
+    from fathom.data.sample import write_sample
+    from fathom.results.datasets import sample_table
 
     graph, name, templates = graph_at(options.path, options.columns)
     manifest = write_sample(graph, options, name, templates)
@@ -115,16 +117,17 @@ def sample(options: SampleOptions, printed: PrintOptions) -> None:
 
 def examples(options: ExamplesOptions) -> None:
     """Copy the tutorials' example files into a folder: a graph, texts with lists of names, an ontology, edits."""
-    from fathom.building.examples import write_examples
+    from fathom.data.example_files import write_examples
 
     say(f"in {options.out}: {', '.join(write_examples(options))}")
 
 
 def fetch(options: FetchOptions, printed: PrintOptions) -> None:
     """Fetch a published data set by name, check it, show its licence. The same command resumes an interrupted fetch."""
-    from fathom.building.fetch import fetch as fetch_entry
-    from fathom.building.fetch import fetchable_table, one_source
+    from fathom.data.fetch import fetch as fetch_entry
+    from fathom.data.fetch import one_source
     from fathom.data.published import catalogue, entry_of, read_table
+    from fathom.results.datasets import fetchable_table
 
     if (options.name or "").casefold() == PUBMED:
         _fetch_pubmed(options)
@@ -151,7 +154,7 @@ def fetch(options: FetchOptions, printed: PrintOptions) -> None:
 
 
 def _fetch_pubmed(options: FetchOptions) -> None:
-    from fathom.building.fetch_pubmed import LICENCE, days_of, fetch_pubmed
+    from fathom.data.fetch_pubmed import LICENCE, days_of, fetch_pubmed
 
     first, last = days_of(options)
     say(f"PubMed's update files from {first} to {last}\nlicence: {LICENCE}")
@@ -163,8 +166,8 @@ def _fetch_pubmed(options: FetchOptions) -> None:
 
 def graph_at(path: str, columns: Order | None = None) -> tuple[KnowledgeGraph, str, Templates]:
     """Return the graph there, its name and its templates. :raises BadInput: the data have no graph."""
+    from fathom.data.formats import read
     from fathom.data.graph.queries import GraphQuerySet
-    from fathom.formats import read
 
     queryset = read(path, columns)
     if queryset.graph is None:
@@ -177,7 +180,7 @@ def token_counter_of(tokenizer: str | None) -> CountTokens | None:
     """Return a function that counts the tokens of texts, if ``--tokenizer`` names a model."""
     if tokenizer is None:
         return None
-    from fathom.models.parts import load_tokenizer
-    from fathom.scoring.tokens import token_counter
+    from fathom.engine.models.parts import load_tokenizer
+    from fathom.engine.scoring.tokens import token_counter
 
     return token_counter(load_tokenizer(tokenizer))

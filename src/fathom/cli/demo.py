@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 from pydantic import BaseModel
 
+from fathom.base.commands import CommandEntry
+from fathom.base.errors import BadInput, FathomError, MissingExtra, Stopped
+from fathom.base.options import Group, opt
+from fathom.base.progress import shown, starting
 from fathom.cli.commands import single
 from fathom.cli.formats import say
-from fathom.errors import BadInput, FathomError, MissingExtra, Stopped
-from fathom.options import Group, opt
-from fathom.progress import shown, starting
 
 if TYPE_CHECKING:
     from fathom.store.folder import RunFolder
@@ -29,8 +30,8 @@ class DemoOptions(BaseModel):
     out: Path = opt(Path("demo"), "Folder of the runs and the report.", Group.OUTPUT)
 
 
-def make(does: str) -> typer.Typer:
-    return single(does, demo, "fathom demo")
+def make(entry: CommandEntry) -> typer.Typer:
+    return single(entry.does, demo, "fathom demo")
 
 
 def demo(options: DemoOptions) -> None:
@@ -69,7 +70,7 @@ def _estimate(options: DemoOptions) -> None:
     with starting("loading libraries"):
         from fathom.plans.demo import MODEL, forecast_demo
         from fathom.watch import sample_facts
-    from fathom.building.fetch_model import model_folder
+    from fathom.data.fetch_model import model_folder
     from fathom.results.tables import render
 
     name = options.model or str(model_folder(MODEL))
@@ -83,9 +84,9 @@ def _real(name: str, out: Path) -> None:
     with starting("loading libraries"):
         from fathom.plans.demo import run_demo
         from fathom.watch import sample_facts
-    from fathom.report.page import Opening
     from fathom.results.tables import render
     from fathom.studies.demo import analyse
+    from fathom.studies.report.page import Opening
 
     runs = run_demo(name, partial(sample_facts, "geography"), out)
     findings = analyse(*runs)
@@ -97,7 +98,7 @@ def _real(name: str, out: Path) -> None:
 
 
 def _planted(out: Path) -> None:
-    from fathom.formats import read
+    from fathom.data.formats import read
     from fathom.plans.planted_demo import LIMITS, run_planted_demo
     from fathom.studies.planted_demo import text
 
@@ -111,7 +112,7 @@ def _planted(out: Path) -> None:
 
 
 def _report(runs: Sequence[Path | RunFolder], page: Path, **about: Any) -> None:
-    from fathom.report.page import report
+    from fathom.studies.report.page import report
 
     try:
         report(runs, page, **about)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import typer
 
-from fathom.building.options import NewFolder
+from fathom.base.commands import CommandEntry
+from fathom.base.options import ARGUMENT, Group, opt
 from fathom.cli.commands import add_command, new_group
 from fathom.cli.formats import notes, say
 from fathom.cli.runs import OneRun
+from fathom.data.options import NewFolder
 from fathom.data.selection.options import SelectionOptions
-from fathom.options import ARGUMENT, Group, opt
 from fathom.probes.shared_options import Numbers
 
 TASK = "export lm-eval geography --out tasks"
 RUN = "export every-eval-ever runs/gpt2 --out exported"
 
 
-def make(does: str) -> typer.Typer:
-    app = new_group(does, f"fathom {TASK}")
+def make(entry: CommandEntry) -> typer.Typer:
+    app = new_group(entry.does, f"fathom {TASK}")
     add_command(app, lm_eval, name="lm-eval", example=f"fathom {TASK}")
     add_command(app, every_eval_ever, name="every-eval-ever", example=f"fathom {RUN}")
     return app
@@ -37,9 +38,9 @@ class RunExportOptions(OneRun):
 
 def lm_eval(options: TaskOptions) -> None:
     """Write a data set as a task of lm-evaluation-harness, whose scores are those of the statement probe."""
+    from fathom.data.formats import read
+    from fathom.data.formats.lm_eval import write_task
     from fathom.data.selection.filters import select
-    from fathom.formats import read
-    from fathom.formats.lm_eval import write_task
 
     data = select(read(options.data, options.columns), options).data
     documents, left_out = write_task(data, options.out, options.task, options.templates)
@@ -50,7 +51,7 @@ def lm_eval(options: TaskOptions) -> None:
 
 def every_eval_ever(options: RunExportOptions) -> None:
     """Write a run in the schema of Every Eval Ever: its numbers with intervals, and every scored prediction."""
-    from fathom.run.exported import export_every_eval_ever
+    from fathom.probes.run.exported import export_every_eval_ever
     from fathom.store.folder import RunFolder
 
     say(f"written to {export_every_eval_ever(RunFolder.open(options.run), options.out, options.organisation)}")

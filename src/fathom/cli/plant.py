@@ -7,17 +7,18 @@ from typing import ClassVar
 import typer
 from pydantic import BaseModel, ConfigDict
 
-from fathom.building.options import NewFolder
+from fathom.base.commands import CommandEntry
+from fathom.base.options import Group, opt
+from fathom.base.progress import starting
 from fathom.cli.commands import single
 from fathom.cli.formats import say
+from fathom.data.options import NewFolder
 from fathom.data.selection.options import Columns
-from fathom.options import Group, opt
-from fathom.progress import starting
 from fathom.training.options import PlantOptions
 
 
-def make(does: str) -> typer.Typer:
-    return single(does, plant, "fathom plant --kind causal --data geography --out planted")
+def make(entry: CommandEntry) -> typer.Typer:
+    return single(entry.does, plant, "fathom plant --kind causal --data geography --out planted")
 
 
 class PlantFiles(BaseModel):
@@ -32,7 +33,7 @@ class PlantFiles(BaseModel):
 
 
 def plant(files: PlantFiles, options: PlantOptions) -> None:
-    from fathom.formats import read
+    from fathom.data.formats import read
 
     with starting("loading libraries"):
         from fathom.training.planting import plant as plant_facts

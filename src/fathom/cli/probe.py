@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel, ConfigDict
 
+from fathom.base.commands import CommandEntry
+from fathom.base.options import Given, Group, opt
+from fathom.base.progress import starting
 from fathom.cli.commands import add_command, flags_of, new_group
 from fathom.cli.formats import breakdown_command, say, say_unfinished
-from fathom.options import Given, Group, opt
 from fathom.probes import PROBES, Entry
-from fathom.progress import starting
 
 RunFolder = Annotated[Path, opt(..., "Folder of the run. The same command resumes it.", Group.OUTPUT)]
 
@@ -34,19 +35,19 @@ class ProbeFiles(BaseModel):
     )
 
 
-def make(does: str) -> typer.Typer:
+def make(entry: CommandEntry) -> typer.Typer:
     """Make ``fathom probe``, with a command for each entry of the registry of probes."""
-    app = new_group(does, next(iter(PROBES.values())).example)
-    for entry in PROBES.entries():
-        if entry.needs == "language model":  # link predictors: fathom kgc evaluate
+    app = new_group(entry.does, next(iter(PROBES.values())).example)
+    for probe in PROBES.entries():
+        if probe.needs == "language model":  # link predictors: fathom kgc evaluate
             add_command(
                 app,
-                _command(entry),
+                _command(probe),
                 ProbeFiles,
-                name=entry.name,
-                example=entry.example,
-                does=entry.does,
-                flags=flags_of(entry.options),
+                name=probe.name,
+                example=probe.example,
+                does=probe.does,
+                flags=flags_of(probe.options),
             )
     return app
 

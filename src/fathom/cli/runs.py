@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import typer
 from pydantic import BaseModel, ConfigDict
 
-from fathom.building.options import NewFolder
+from fathom.base.commands import CommandEntry
+from fathom.base.errors import BadInput, refuse
+from fathom.base.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Group, also, opt
+from fathom.base.progress import starting
 from fathom.cli.commands import single
 from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, breakdown_command, notes, say, say_unfinished
+from fathom.data.options import NewFolder
 from fathom.data.selection.options import Words
-from fathom.errors import BadInput, refuse
-from fathom.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Group, also, opt
-from fathom.progress import starting
 from fathom.studies.options import ComparisonOptions
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ EXAMPLES = {
 }
 
 
-def make(name: str, does: str) -> typer.Typer:
-    return single(does, import_ if name == "import" else globals()[name], EXAMPLES[name])
+def make(entry: CommandEntry) -> typer.Typer:
+    command = import_ if entry.name == "import" else globals()[entry.name]
+    return single(entry.does, command, EXAMPLES[entry.name])
 
 
 class RunOptions(BaseModel):
@@ -139,7 +141,7 @@ class ImportOptions(RunOptions):
 
 
 def import_(options: ImportOptions) -> None:
-    from fathom.run.imported import import_results
+    from fathom.probes.run.imported import import_results
 
     folder = import_results(options.results, options.out, options.data)
     count = len(folder.queries())
@@ -147,9 +149,9 @@ def import_(options: ImportOptions) -> None:
 
 
 def show(options: OneRun) -> None:
+    from fathom.probes.run.command import command_line
+    from fathom.probes.run.parts import is_finished
     from fathom.results.summary import summarise
-    from fathom.run.command import command_line
-    from fathom.run.parts import is_finished
     from fathom.store.folder import RunFolder
 
     folder = RunFolder.open(options.run)
@@ -253,7 +255,7 @@ def report(options: ReportOptions) -> None:
     if options.serve is not None:
         _serve(options)
         return
-    from fathom.report.page import report as write_report
+    from fathom.studies.report.page import report as write_report
 
     refuse(["RUNS is missing: expected folders of finished runs, or --serve FOLDER"] * (not options.runs))
     page = write_report(**options.model_dump(exclude={"serve", "port"}))
@@ -263,7 +265,7 @@ def report(options: ReportOptions) -> None:
 
 
 def _serve(options: ReportOptions) -> None:
-    from fathom.report.serve import RunsServer
+    from fathom.studies.report.serve import RunsServer
 
     refuse(["--serve shows all runs of its folder: leave out the others"] * bool(options.runs))
     with RunsServer(options.serve or Path(), options.port) as server:

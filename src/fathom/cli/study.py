@@ -10,23 +10,25 @@ from typing import Any
 
 import typer
 
+from fathom.base.commands import CommandEntry
+from fathom.base.errors import all_of, refuse
+from fathom.base.options import ARGUMENT, REPEATED, Given, Group, also, opt, parse_options
+from fathom.base.progress import line, shown, starting
 from fathom.cli.commands import add_command, flags_of, new_group
 from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, say
 from fathom.data.selection.options import Words
-from fathom.errors import all_of, refuse
-from fathom.options import ARGUMENT, REPEATED, Given, Group, also, opt, parse_options
-from fathom.progress import line, shown, starting
 from fathom.studies import STUDIES, Study
 
 WHOLE = ("part",)
 """Options of runs that would leave a study's unfinished."""
 
 
-def make(does: str) -> typer.Typer:
+def make(entry: CommandEntry) -> typer.Typer:
     """Make ``fathom study``, with a command for each entry of the registry of studies."""
-    app = new_group(does, "fathom study agreement runs/bear runs/deer")
-    questions = list(dict.fromkeys(study.question for study in STUDIES.entries()))
-    for study in sorted(STUDIES.entries(), key=lambda study: questions.index(study.question)):
+    app = new_group(entry.does, "fathom study agreement runs/bear runs/deer")
+    studies = [study for study in STUDIES.entries() if study.takes != "cells"]  # these are of plans
+    questions = list(dict.fromkeys(study.question for study in studies))
+    for study in sorted(studies, key=lambda study: questions.index(study.question)):
         add_command(
             app,
             _command(study),

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from fathom.reading import Faults, Unreadable, check_file, opened, text_lines
-from fathom.reading.files import BLOCK, PACKED
-from fathom.reading.spelling import is_respelt, tidy_column
+from fathom.base.reading import Faults, Unreadable, check_file, opened, text_lines
+from fathom.base.reading.files import BLOCK, PACKED
+from fathom.base.reading.spelling import is_respelt, tidy_column
 
 SHOWN = 20
 """Faults of one kind that are listed; the rest are counted."""

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from fathom.base.errors import BadInput, alike, refuse
+from fathom.base.reading import shown, yaml_file
+from fathom.base.reading.replies import host_of
 from fathom.data.graph.cache import cache_root
-from fathom.errors import BadInput, alike, refuse
-from fathom.reading import shown, yaml_file
-from fathom.reading.replies import host_of
 
 TABLE = Path(__file__).with_name("published.yaml")
 _SHA256 = r"^[0-9a-f]{64}$"

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from fathom.base.reading import first_few, shown
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.templates import Sentence, Template
-from fathom.reading import first_few, shown
 from fathom.store.predictions import NO_TEMPLATE
 
 Direction = Literal["tail", "head"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from fathom.reading.bounds import PROMPT
+from fathom.base.reading.bounds import PROMPT
 
 SUBJECT, ANSWER = "[X]", "[Y]"
 _SLOTS = re.compile(r"(\[X\]|\[Y\])")

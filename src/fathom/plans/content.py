@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from fathom.base.errors import BadInput, alike
+from fathom.base.options import Given, Seed, read_yaml, separated
+from fathom.base.reading import shown, yaml_lines
 from fathom.data.selection.options import Words
-from fathom.errors import BadInput, alike
-from fathom.options import Given, Seed, read_yaml, separated
-from fathom.reading import shown, yaml_lines
+from fathom.plans.kinds import KINDS, Kind
 
 Content = TypeVar("Content", bound=BaseModel)
 Where = tuple[str, ...]
@@ -51,21 +52,19 @@ class PlannedData(_Part):
     """A data set, with options of all its runs.
 
     :param facts: number of facts that the published data have; numbers of other data are not compared with a paper's.
-    :param worlds: worlds of the graph in which link predictors are trained; without any, the graph itself.
-    :param relax: if the names of relations cannot all be exchanged (FB15k-237), exchange as many as possible.
-    :param seed: of its worlds, and of its runs.
+    :param seed: of its runs.
     """
 
     data: str
     facts: int | None = None
-    worlds: Words = ()
-    relax: bool = False
     seed: Seed | None = None
 
     @property
     def options(self) -> Given:
-        """The keys that are options of a probe or of a predictor."""
-        return super().options | ({} if self.seed is None else {"seed": self.seed})
+        """The keys that are options of its runs, without those that a :class:`kind <fathom.plans.kinds.Kind>` adds."""
+        added = {key for kind in KINDS.entries() for key in kind.data.model_fields}
+        options = {key: value for key, value in super().options.items() if key not in added}
+        return options | ({} if self.seed is None else {"seed": self.seed})
 
 
 Patterns = Annotated[tuple[str, ...], BeforeValidator(separated), Field(min_length=1)]
@@ -73,27 +72,29 @@ Patterns = Annotated[tuple[str, ...], BeforeValidator(separated), Field(min_leng
 
 
 class RunsPart(_Part):
-    """Runs of a probe: each model × each data set × each combination of the matrix.
+    """Runs of a probe: each model × each data set × each combination of the matrix. Or of another :attr:`kind`.
 
-    Or of a link predictor: each world × pre-trained and random weights × each combination of the matrix.
-
-    :param predictor: a kind of link predictor, as in ``fathom kgc train --model``, instead of a probe.
-    :param random_from: other runs of the same shape and tokenizer, whose random weights a predictor shares.
-    :param asking: options of a predictor that its evaluation changes.
-    :param data: data sets, or single worlds such as ``graph/base``.
     :param exclusive: whether their time is measured: they are never shared or resumed, and run alone.
     :param repeats: runs of each combination; more than one only if exclusive, as others would be equal.
     """
 
     probe: str = ""
-    predictor: str = ""
-    random_from: str = ""
-    asking: Given = {}
     models: Words = ()
     data: Words = ()
     matrix: dict[str, Annotated[list[Any], BeforeValidator(_listed), Field(min_length=1)]] = {}
     exclusive: bool = False
     repeats: int = Field(1, ge=1, le=1000)
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of these runs, by its key; None for runs of a probe."""
+        return next((kind for kind in KINDS.entries() if kind.name in super(RunsPart, self).options), None)
+
+    @property
+    def options(self) -> Given:
+        """The keys that are options of the runs."""
+        own = set() if self.kind is None else self.kind.part.model_fields.keys()
+        return {key: value for key, value in super().options.items() if key not in own}
 
 
 class StudyPart(_Part):
@@ -228,10 +229,10 @@ class PlanFaults:
         line = f":{self.positions[known]}" if known else ""
         return f"{self.file}{line}: {'.'.join(where)}"
 
-    def add_invalid(self, error: ValidationError, keys: Iterable[str]) -> None:
-        """Add all faults that pydantic has found. :param keys: of the file."""
+    def add_invalid(self, error: ValidationError, keys: Iterable[str], part: Where = ()) -> None:
+        """Add all faults that pydantic has found. :param keys: of the file, or of a *part* of it."""
         for fault in error.errors():
-            where = tuple(map(str, fault["loc"]))
+            where = (*part, *map(str, fault["loc"]))
             if fault["type"] == "extra_forbidden":
                 self.add(where, f"unknown key; {closest(where[-1], keys)}")
             elif fault["type"] in MESSAGES:
@@ -260,6 +261,18 @@ def read_content(file: Path) -> tuple[PlanContent, PlanFaults]:
     if not any(content.get(name) for name in ("runs", "studies", "tables", "missing")):
         raise BadInput(f"{file}: expected runs: or studies: to make")
     return parse_content(PlanContent, content, faults), faults
+
+
+def parse_added(kind: type[Content], part: _Part, where: Where, faults: PlanFaults) -> Content | None:
+    """Parse the keys that a kind of runs adds to a part; None, with faults, if some are wrong."""
+    given = {
+        key: value for key, value in (part.model_extra or {}).items() if key.replace("-", "_") in kind.model_fields
+    }
+    try:
+        return kind(**{key.replace("-", "_"): value for key, value in given.items()})
+    except ValidationError as error:
+        faults.add_invalid(error, kind.model_fields, where)
+        return None
 
 
 def parse_content(kind: type[Content], content: Given, faults: PlanFaults) -> Content:

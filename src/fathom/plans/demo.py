@@ -6,19 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fathom.building.fetch_model import fetch_model, model_folder, packaged_model
-from fathom.building.options import FetchModelOptions
+from fathom.base.errors import optional
+from fathom.base.progress import Progress, shown
+from fathom.data.fetch_model import fetch_model, model_folder, packaged_model
+from fathom.data.options import FetchModelOptions
 from fathom.data.queries import QuerySet
-from fathom.errors import optional
-from fathom.models.base import Attention
-from fathom.models.gguf import LIBRARIES
+from fathom.engine.models.base import Attention
+from fathom.engine.models.gguf import LIBRARIES
 from fathom.plans.forecast import forecast_steps
 from fathom.plans.steps import Opened, ProbeStep
 from fathom.probes.options import GenerationOptions, StatementOptions
-from fathom.progress import Progress, shown
+from fathom.probes.run.forecast import Forecaster
 from fathom.results.names import folder_names
 from fathom.results.tables import Table
-from fathom.run.forecast import Forecaster
 from fathom.store.folder import RunFolder
 
 MODEL = "SmolLM2-135M-Instruct"

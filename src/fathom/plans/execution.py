@@ -8,22 +8,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fathom.errors import BadInput, FathomError, MissingExtra
+from fathom.base.errors import BadInput, FathomError, MissingExtra
+from fathom.base.progress import Progress, line, unseen
 from fathom.plans.file import Plan
-from fathom.plans.links import make_worlds
+from fathom.plans.kinds import KINDS
 from fathom.plans.options import WorkerOptions
 from fathom.plans.record import RUNS, changed_steps, check_needs, describe_changes, note_plan, read_record
 from fathom.plans.runner import run_steps
 from fathom.plans.steps import Notice, Opened, PlannedStep, Step, StepState, state_of
-from fathom.plans.studies import PlannedStudy, StudyResult, cell_of
+from fathom.plans.studies import PlannedStudy, StudyResult
 from fathom.plans.tables import FOLDER, PlannedTable, make_table
-from fathom.progress import Progress, line, unseen
-from fathom.report.page import report
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
 from fathom.results.saving import write_tables
 from fathom.results.tables import Table, Tabular
 from fathom.store.written import remove_written
+from fathom.studies.report.page import report
 
 REPORT, STUDIES = "report.html", "studies"
 
@@ -104,7 +104,9 @@ def carry_out(
         check_needs(plan, steps, opened)
         for step in changed:  # before the record says what replaces them
             step.remove()
-        make_worlds([*steps, *(step for step in plan.steps if step.finished() is None)])  # a part is given no steps
+        unfinished = [*steps, *(step for step in plan.steps if step.finished() is None)]  # a part is given no steps
+        for kind in KINDS.entries():
+            kind.prepare(unfinished)
         return note_plan(plan, out, record)
 
     if report_only:
@@ -149,7 +151,7 @@ def _study(
         return StudyResult(name, why=f"needs runs that failed or are missing: {', '.join(failed)}")
     folders = list({id(state.run): state.run for _, state in chosen if state.run is not None}.values())
     if study.takes == "cells":
-        findings = study.analyse([cell_of(run, state) for run, state in chosen], **dict(planned.options))
+        findings = study.analyse([study.state_of_cell(run, state) for run, state in chosen], **dict(planned.options))
     elif planned.models:
         place = out / RUNS / "of-studies" / name
         findings = study.analyse(planned.models, planned.data, planned.options, place, line)

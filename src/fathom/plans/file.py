@@ -14,10 +14,9 @@
     studies:
       agreement: {runs: [statement/gpt2/geo/reduction=sum, vectors], k: 5}
 
-A run is named ``RUN/MODEL/DATA`` and the values of its matrix. With ``predictor:`` instead of ``probe:``, a link
-predictor is trained and evaluated in each world of its data, from pre-trained and from random weights: its runs are
-named ``RUN/DATA/WORLD/init=random``. Studies refer to runs by such a name, the first parts of
-one, or a pattern with ``*``. With ``each: model`` a study is repeated for the runs of each model; likewise ``data``,
+A run is named ``RUN/MODEL/DATA`` and the values of its matrix. Runs of another :class:`kind <fathom.plans.kinds.Kind>`
+have its key instead of ``probe:``. Studies refer to runs by such a name, the first parts of one, or a pattern with
+``*``. With ``each: model`` a study is repeated for the runs of each model; likewise ``data``,
 ``run``, or an option of the matrix. Studies that make their runs themselves have ``models`` and ``data`` instead.
 """
 
@@ -27,20 +26,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from fathom.building.worlds import parse_variants
-from fathom.errors import BadInput
-from fathom.formats import locate
-from fathom.links import find
-from fathom.links.options import LinkOptions
-from fathom.options import Given, option_faults, parse_options
+from fathom.base.errors import BadInput
+from fathom.base.options import Given, option_faults
+from fathom.data.formats import locate
 from fathom.plans.content import (
     PlanContent,
     PlanFaults,
-    PlannedData,
     RunsPart,
     Where,
     absolute,
@@ -49,7 +44,7 @@ from fathom.plans.content import (
     read_content,
     with_paths,
 )
-from fathom.plans.links import WORLDS, LinkStep, Worlds
+from fathom.plans.kinds import KINDS
 from fathom.plans.steps import PlannedStep, ProbeStep, Step
 from fathom.plans.studies import PlannedStudy, plan_studies
 from fathom.plans.tables import PlannedTable, plan_tables
@@ -85,7 +80,7 @@ def read_plan(file: Path, out: Path) -> Plan:
     """Read and check a plan. :param out: folder of its runs. :raises BadInput: everything that is wrong with it."""
     content, faults = read_content(file)
     _check_names(content, faults)
-    runs = _Runs(content, file.parent, out, faults).all()
+    runs = PlannedRuns(content, file.parent, out, faults).all()
     studies = plan_studies(content, runs, file.parent, faults)
     tables = plan_tables(
         content,
@@ -111,7 +106,7 @@ def _check_names(content: PlanContent, faults: PlanFaults) -> None:
             faults.add(("runs", name, "repeats"), "equal runs have equal numbers: add exclusive: true to measure times")
 
 
-class _Runs:
+class PlannedRuns:
     """The runs of a plan, expanded.
 
     :param base: folder of the file, to which paths are relative.
@@ -123,8 +118,6 @@ class _Runs:
         self.models = {name: absolute(path_from(part.model, base)) for name, part in content.models.items()}
         self.data = {name: path_from(part.data, base) for name, part in content.data.items()}
         self.shared: dict[str, Step] = {}
-        self.checked: set[str] = set()
-        self.worlds = {name: self._worlds(name, part) for name, part in content.data.items()}
         for name, place in self.data.items():
             try:
                 locate(place)
@@ -134,98 +127,26 @@ class _Runs:
     def all(self) -> list[PlannedStep]:
         """Return all runs, in the order of the file."""
         runs: dict[str, PlannedStep] = {}
+        for kind in KINDS.entries():
+            kind.check(self)
         for name, part in self.content.runs.items():
-            for run in self._of_predictor(name, part) if part.predictor else self._of_probe(name, part):
+            for run in self._of_probe(name, part) if part.kind is None else part.kind.runs(self, name, part):
                 if runs.setdefault(run.name, run) is not run:
                     self.faults.add(("runs", name), f"two runs would write to {run.name}: drop one of the values")
         return list(runs.values())
 
     def _of_probe(self, name: str, part: RunsPart) -> Iterator[PlannedStep]:
         entry, models, data = self._entry(name, part), self._chosen(name, "models"), self._chosen(name, "data")
-        for key in ("random_from", "asking"):
-            if getattr(part, key):
-                self.faults.add(("runs", name, key), "it is for link predictors: give predictor: instead of probe:")
+        for kind in KINDS.entries():
+            for key in kind.part.model_fields.keys() & part.options.keys():
+                self.faults.add(("runs", name, key), f"it is for runs with {kind.name}: instead of probe:")
         if entry is not None and not (models and data):
             self._options(entry, [(("runs", name), part.options)])
         for model, source in product(models, data):
-            for values, repeat in product(_combinations(part.matrix), range(part.repeats)):
+            for values, repeat in product(combinations(part.matrix), range(part.repeats)):
                 run = None if entry is None else self._run(name, entry, model, source, values, repeat)
                 if run is not None:
                     yield run
-
-    def _of_predictor(self, name: str, part: RunsPart) -> Iterator[PlannedStep]:
-        for key in ("probe", "models", "exclusive"):
-            if getattr(part, key):
-                self.faults.add(("runs", name, key), "it is not for link predictors, which have options of their own")
-        if part.random_from and not self._predictor(part.random_from):
-            known = filter(self._predictor, self.content.runs)
-            text = f"no predictor '{part.random_from}'; {closest(part.random_from, known)}"
-            self.faults.add(("runs", name, "random_from"), text)
-            return
-        init = find(part.predictor).options.model_fields.get("init")
-        inits = {"init": list(get_args(init.annotation))} if init is not None and "init" not in part.options else {}
-        for source, world in self._sources(name, part):
-            for values in _combinations(inits | part.matrix):
-                run = self._link_run(name, source, world, values)
-                if run is not None:
-                    yield run
-
-    def _predictor(self, name: str) -> str:
-        part = self.content.runs.get(name)
-        return "" if part is None else part.predictor
-
-    def _sources(self, name: str, part: RunsPart) -> list[tuple[str, str]]:
-        """Return data sets and worlds of a predictor; "" for a graph without worlds."""
-        all_of = [(source, world) for source, one in self.content.data.items() for world in one.worlds or ("",)]
-        if not part.data:
-            return all_of
-        known = {name: [pair for pair in all_of if pair[0] == name] for name in self.content.data}
-        known |= {"/".join(pair): [pair] for pair in all_of if pair[1]}
-        for missing in (one for one in part.data if one not in known):
-            self.faults.add(("runs", name, "data"), f"no '{missing}' under data; {closest(missing, known)}")
-        return [pair for one in part.data for pair in known.get(one, ())]
-
-    def _worlds(self, name: str, part: PlannedData) -> Worlds | None:
-        """Return the worlds of a data set; None without any."""
-        if not part.worlds:
-            return None
-        try:
-            parse_variants(part.worlds)
-        except BadInput as error:
-            self.faults.add(("data", name, "worlds"), str(error))
-        return Worlds(self.out / WORLDS / name, self.data[name], part.worlds, part.seed or 0, part.relax)
-
-    def _link_run(self, name: str, source: str, world: str, values: Given) -> PlannedStep | None:
-        """Return one run of a predictor; None, with faults, if some of its options are wrong."""
-        part, data = self.content.runs[name], self.content.data[source]
-        spelt = {key: _spelt(value) for key, value in values.items()}
-        path = "/".join(filter(None, (name, source, world, ",".join(f"{key}={value}" for key, value in spelt.items()))))
-        if part.random_from and values.get("init", part.options.get("init")) == "random":
-            name, part = part.random_from, self.content.runs[part.random_from]
-        given = data.options | part.options | values
-        asked = {key: value for key, value in data.options.items() if key in LinkOptions.model_fields}
-        kind, where = find(part.predictor), ("runs", name)
-        own = {key: value for key, value in given.items() if key in kind.options.model_fields or key not in asked}
-        weights = {"weights": given["weights"]} if "weights" in given else {}
-        own |= {key: path_from(str(place), self.base) for key, place in weights.items()}
-        worlds, place = self.worlds[source], Path(self.data[source])
-        named = {"data": data.data, "world": world, **weights}
-        try:
-            step = LinkStep(
-                self.out, f"runs/{path}", part.predictor, worlds.folder / world if worlds else place,
-                kind.parse(part.predictor, own), part.asking, parse_options(LinkOptions, asked), worlds, named,
-            )  # fmt: skip
-            checked = repr((part.predictor, {**step.training.model_dump(), "seed": 0}, part.asking))
-            if checked not in self.checked:
-                step.check()
-                self.checked.add(checked)
-        except BadInput as error:
-            for fault in error.faults:
-                self.faults.add(where, fault)
-            return None
-        shared = self.shared.setdefault(repr(step.identity), step)
-        keys = {"run": path.partition("/")[0], "data": source} | ({"world": world} if world else {}) | spelt
-        return PlannedStep(path, shared, keys, {"run": self.faults.place(where)})
 
     def _entry(self, name: str, part: RunsPart) -> Entry | None:
         """Return the probe of some runs; None, with a fault, if no probe of language models has this name."""
@@ -249,8 +170,8 @@ class _Runs:
     def _run(self, name: str, entry: Entry, model: str, source: str, values: Given, repeat: int) -> PlannedStep | None:
         """Return one run; None, with faults, if some of its options are wrong."""
         part = self.content.runs[name]
-        spelt = {key: _spelt(value) for key, value in values.items()}
-        label = [",".join(f"{key}={value}" for key, value in spelt.items())] if spelt else []
+        values_in_name = {key: spelt(value) for key, value in values.items()}
+        label = [",".join(f"{key}={value}" for key, value in values_in_name.items())] if values_in_name else []
         label += [f"repeat={repeat + 1}"] if part.repeats > 1 else []
         path = "/".join((name, model, source, *label))
         layers: list[tuple[Where, Given]] = [
@@ -268,7 +189,7 @@ class _Runs:
         if not part.exclusive:
             step = self.shared.setdefault(repr(step.identity), step)
         places = {"run": self.faults.place(("runs", name)), "model": self.faults.place(("models", model))}
-        return PlannedStep(path, step, {"run": name, "model": model, "data": source} | spelt, places)
+        return PlannedStep(path, step, {"run": name, "model": model, "data": source} | values_in_name, places)
 
     def _options(self, entry: Entry, layers: Sequence[tuple[Where, Given]]) -> Any:
         """Return the options of a run, in which later layers win; None, with faults, if some are wrong."""
@@ -284,12 +205,13 @@ class _Runs:
             return None
 
 
-def _combinations(matrix: Mapping[str, list[Any]]) -> list[Given]:
+def combinations(matrix: Mapping[str, list[Any]]) -> list[Given]:
+    """Return options for each combination of a matrix's values."""
     names = [name.replace("-", "_") for name in matrix]
     return [dict(zip(names, values, strict=True)) for values in product(*matrix.values())]
 
 
-def _spelt(value: Any) -> str:
+def spelt(value: Any) -> str:
     """Return a value of a matrix as a part of a folder's name."""
     text = "+".join(map(str, value)) if isinstance(value, list) else str(value)
     return re.sub(r"[^\w.%+@-]+", "-", text).strip(".") or "-"

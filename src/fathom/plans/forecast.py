@@ -7,23 +7,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fathom.data.graph.queries import graph_of
-from fathom.data.queries import QuerySet
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
+from fathom.base.progress import Progress, unseen
 from fathom.plans.file import Plan
-from fathom.plans.links import LinkStep
 from fathom.plans.record import changed_steps, check_needs, read_record
 from fathom.plans.steps import Opened, ProbeStep, Step
-from fathom.probes import PROBES
-from fathom.progress import Progress, unseen
 from fathom.results.names import folder_names
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies import MODEL, Study
 
 if TYPE_CHECKING:
-    from fathom.links.forecast import LinkForecast
-    from fathom.run.forecast import Forecast, Forecaster
+    from fathom.probes.run.forecast import Forecaster
 
 FINISHED, CHANGED = "finished", "changed: needs --redo"
 
@@ -100,7 +95,7 @@ def forecast_study(
 
     :raises BadInput: as the study would, before its first run.
     """
-    from fathom.run.forecast import Forecaster
+    from fathom.probes.run.forecast import Forecaster
 
     forecaster = Forecaster()
     steps: list[ProbeStep] = []
@@ -114,7 +109,7 @@ def forecast_study(
 def _table(
     states: Sequence[RunState], title: str, estimate: _Estimates, progress: Progress, about: Sequence[str] = ()
 ) -> Table:
-    from fathom.run.forecast import duration
+    from fathom.probes.run.forecast import duration
 
     left = [(state, state.step) for state in states if state.left and state.step is not None]
     left.sort(key=lambda pair: pair[1].model)  # the shape of each model is opened once
@@ -153,33 +148,14 @@ class _Estimates:
     """Estimates of steps; those of equal work are made once."""
 
     def __init__(self, opened: Opened, forecaster: Forecaster | None = None) -> None:
-        from fathom.run.forecast import Forecaster
+        from fathom.probes.run.forecast import Forecaster
 
         self._opened, self._forecaster = opened, forecaster or Forecaster()
-        self._known: dict[str, Forecast] = {}
-        self._trainings: dict[str, LinkForecast] = {}
+        self._known: dict[str, Any] = {}
 
-    def __call__(self, step: Step) -> Forecast | LinkForecast:
+    def __call__(self, step: Step) -> Any:
         """:raises BadInput: the run cannot be estimated."""
-        if isinstance(step, LinkStep):
-            return self._of_training(step)
-        assert isinstance(step, ProbeStep)
-        content = step.data.content_hash if isinstance(step.data, QuerySet) else step.data
-        key = repr((step.probe, step.model, content, step.options.model_copy(update={"seed": 0})))
+        key = step.work
         if key not in self._known:
-            entry = PROBES.find(step.probe) if isinstance(step.probe, str) else step.probe
-            source = self._opened.data(step.data, step.options.columns)
-            self._known[key] = self._forecaster.forecast(entry, step.model, source, step.options)
+            self._known[key] = step.forecast(self._opened, self._forecaster)
         return self._known[key]
-
-    def _of_training(self, step: LinkStep) -> LinkForecast:
-        """Estimate a training from the graph of its world, which may still have to be made."""
-        data = step.worlds.graph if step.worlds else str(step.data)
-        alike = {"seed": 0, "init": "random"} if "init" in type(step.training).model_fields else {"seed": 0}
-        key = repr((step.kind, data, step.training.model_copy(update=alike), step.options))
-        if key not in self._trainings:
-            from fathom.links.forecast import forecast_links
-
-            graph = graph_of(self._opened.data(data))
-            self._trainings[key] = forecast_links(step.kind, graph, step.training, step.options)
-        return self._trainings[key]

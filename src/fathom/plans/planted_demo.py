@@ -9,7 +9,7 @@ from typing import Any
 from fathom.data.queries import QuerySet
 from fathom.probes.models import open_model
 from fathom.probes.options import StatementOptions
-from fathom.run import run
+from fathom.probes.run import run
 from fathom.studies.planted_demo import analyse, unseen_template
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant

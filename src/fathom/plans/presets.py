@@ -5,7 +5,7 @@ A preset is one YAML file in ``plans/presets``, or of your own: a :mod:`plan <fa
 
 - no ``models:``, which ``--models`` fills in;
 - ``kinds:`` in runs, and in studies that make their runs: the kinds of models that they are of, such as causal,
-  masked, seq2seq or t5. A ``predictor:`` is trained from each such model, in runs named after both if several;
+  masked, seq2seq or t5;
 - ``needs:`` in studies and tables: the data without which they are not made at all;
 - ``needs:`` in data: ``entry:``, the data set's name in the catalogue of published data, or ``home:``, ``licence:``
   and perhaps ``get:``, the command that makes it. ``--data NAME=FOLDER`` says where it is;
@@ -22,15 +22,16 @@ from pathlib import Path
 
 import yaml
 
+from fathom.base.errors import BadInput, refuse
+from fathom.base.options import Given, read_yaml, separated
+from fathom.data.formats import locate
 from fathom.data.published import catalogue
-from fathom.errors import BadInput, refuse
-from fathom.formats import locate
-from fathom.models.families import attention_of
-from fathom.models.parts import find_model
-from fathom.options import Given, read_yaml, separated
+from fathom.engine.models.families import attention_of
+from fathom.engine.models.parts import find_model
 from fathom.plans.content import absolute, in_full
+from fathom.plans.kinds import KINDS
+from fathom.plans.preset_files import PRESETS, values_of_preset
 from fathom.plans.record import WRITTEN_PLAN
-from fathom.plans.tables import PRESETS
 from fathom.results.names import folder_names
 from fathom.results.rows import grouped
 from fathom.store.written import write_output
@@ -39,10 +40,11 @@ from fathom.store.written import write_output
 def find_preset(name: str | Path) -> Path:
     """Return the file of a preset, by its name or path. :raises BadInput: there is none."""
     file = Path(name)
-    known = {preset.stem: preset for preset in sorted(PRESETS.glob("*.yaml"))}
-    if not file.is_file() and str(name) not in known:
-        raise BadInput(f"no preset '{name}': expected {', '.join(known)}, or a YAML file of your own")
-    return file if file.is_file() else known[str(name)]
+    if file.is_file():
+        return file
+    if str(name) not in PRESETS:
+        raise BadInput(f"no preset '{name}': expected {', '.join(PRESETS)}, or a YAML file of your own")
+    return PRESETS[str(name)].file
 
 
 def write_preset(
@@ -94,7 +96,7 @@ def fill_preset(
     content = in_full(read_yaml(file))
     content.setdefault("title", file.stem)
     content["models"] = fill_models(models, device)
-    if content.get("values") and not (PRESETS / str(content["values"])).is_file():
+    if content.get("values") and values_of_preset(str(content["values"])) is None:
         content["values"] = absolute(str(file.parent / content["values"]))
     missing, kinds = _fill_data(content, places, limit), kinds_of(models, content["models"])
     content["runs"], skipped = fill_runs(content.get("runs") or {}, kinds, content["models"])
@@ -131,12 +133,10 @@ def fill_runs(
         wanted = [model for model, known in kinds.items() if known & set(separated(run["kinds"]))]
         if not wanted:
             skipped[name] = list(separated(run["kinds"]))
-        elif not run.get("predictor"):
-            filled[name] = {"models": wanted, **own}
+        elif kind := next((kind for kind in KINDS.entries() if kind.name in run), None):
+            filled |= kind.fill(name, own, {model: models[model] for model in wanted})
         else:
-            names = [name] if len(wanted) == 1 else [f"{name}-{model}" for model in wanted]
-            weights = [{"weights": models[model]["model"]} for model in wanted]
-            filled |= {one: {**own, **given} for one, given in zip(names, weights, strict=True)}
+            filled[name] = {"models": wanted, **own}
     return filled, skipped
 
 

@@ -11,16 +11,16 @@ from typing import Any
 import yaml
 from pydantic import Field
 
+from fathom.base.errors import BadInput, refuse
+from fathom.base.options import read_yaml
+from fathom.base.reading import Json, as_read_back, stands
+from fathom.base.reading.objects import Object, object_faults
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
-from fathom.errors import BadInput, refuse
-from fathom.options import read_yaml
 from fathom.plans.file import Plan
-from fathom.plans.links import WORLDS
+from fathom.plans.kinds import KINDS
 from fathom.plans.steps import RECORDS, Notice, Opened, ProbeStep, Step, read_object
 from fathom.probes.models import check_model, model_hash
-from fathom.reading import Json, as_read_back, stands
-from fathom.reading.objects import Object, object_faults
 from fathom.store.files import write_json, write_text
 from fathom.store.folder import RunFolder, differences
 from fathom.store.locks import AT_WORK, CLAIMS, is_of_fathom
@@ -70,7 +70,7 @@ def refuse_other_folder(out: Path) -> None:
         if is_of_fathom(folder):
             raise BadInput(f"{out} is in {folder}, which Fathom has made: choose another --out")
     if not stands(out / PLAN):
-        expected = {RECORDS, AT_WORK, CLAIMS, WORLDS, WRITTEN_PLAN, WRITTEN}
+        expected = {RECORDS, AT_WORK, CLAIMS, WRITTEN_PLAN, WRITTEN}.union(*(kind.folders for kind in KINDS.entries()))
         if out.exists() and (not out.is_dir() or any(entry.name not in expected for entry in out.iterdir())):
             raise BadInput(f"{out} is not empty and not the folder of a plan: choose another --out")
 

@@ -14,15 +14,15 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
+from fathom.base.processes import start_process
+from fathom.base.progress import Progress, line, unseen
+from fathom.base.reading import stands
 from fathom.plans.options import WorkerOptions
 from fathom.plans.steps import Notice, Opened, Step, StepState, read_object, state_of
+from fathom.probes.run.parts import STARTING, Part
+from fathom.probes.run.pool import Pool, RayWorker, Size, connected, size_of
 from fathom.probes.shared_options import HERE
-from fathom.processes import start_process
-from fathom.progress import Progress, line, unseen
-from fathom.reading import stands
-from fathom.run.parts import STARTING, Part
-from fathom.run.pool import Pool, RayWorker, Size, connected, size_of
 from fathom.store.locks import AT_WORK, Claims, exclusive_folder, shared_folder
 
 

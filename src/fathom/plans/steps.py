@@ -8,19 +8,22 @@ import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fathom.base.errors import BadInput, FathomError
+from fathom.base.progress import Progress
+from fathom.base.reading import Json, file_exists, json_file, shown
+from fathom.data.formats import read
 from fathom.data.queries import QuerySet
 from fathom.data.selection.options import Order
-from fathom.errors import BadInput, FathomError
-from fathom.formats import read
-from fathom.probes import Entry
+from fathom.probes import PROBES, Entry
 from fathom.probes.models import loading_key, open_model
 from fathom.probes.options import ProbeOptions
-from fathom.progress import Progress
-from fathom.reading import Json, file_exists, json_file, shown
 from fathom.store.files import write_json
 from fathom.store.folder import SECONDS, RunFolder
+
+if TYPE_CHECKING:
+    from fathom.probes.run.forecast import Forecast, Forecaster
 
 RECORDS = ".steps"
 """Folder of locks and failures, in the folder of a plan."""
@@ -93,6 +96,15 @@ class Step:
     @property
     def identity(self) -> Json:
         """All that decides the numbers of the run: another value makes it another run."""
+        raise NotImplementedError
+
+    @property
+    def work(self) -> str:
+        """What its time depends on: steps of equal work share an estimate."""
+        raise NotImplementedError
+
+    def forecast(self, opened: Opened, forecaster: Forecaster) -> Any:
+        """Estimate its time and memory. :raises BadInput: the run cannot be estimated."""
         raise NotImplementedError
 
     def has_begun(self) -> bool:
@@ -203,9 +215,18 @@ class ProbeStep(Step):
         options = {"options": self.options.identity(), "loading": loading_key(self.options)}
         return {"probe": self.probe, **self.named, **options, **timed}
 
+    @property
+    def work(self) -> str:
+        content = self.data.content_hash if isinstance(self.data, QuerySet) else self.data
+        return repr((self.probe, self.model, content, self.options.model_copy(update={"seed": 0})))
+
+    def forecast(self, opened: Opened, forecaster: Forecaster) -> Forecast:
+        entry = PROBES.find(self.probe) if isinstance(self.probe, str) else self.probe
+        return forecaster.forecast(entry, self.model, opened.data(self.data, self.options.columns), self.options)
+
     def make(self, opened: Opened, report: Progress | None = None) -> None:
         """Evaluate the probe; of an exclusive run, note its time."""
-        from fathom.run import run
+        from fathom.probes.run import run
 
         model, data = opened.model(self.model, self.options), opened.data(self.data, self.options.columns)
         if not self.exclusive or self.finished():
@@ -219,7 +240,7 @@ class ProbeStep(Step):
 
     def _warm_up(self, opened: Opened, model: Any, data: QuerySet) -> None:
         """Make what happens once per model, such as its self-checks, before the time is measured."""
-        from fathom.run import run
+        from fathom.probes.run import run
 
         if opened.is_first(self.probe, self.model):
             few = self.options.model_copy(update={"limit": 2})
@@ -229,7 +250,7 @@ class ProbeStep(Step):
 
     def check(self) -> None:
         """Check that the data can be found here."""
-        from fathom.formats import locate
+        from fathom.data.formats import locate
 
         if not isinstance(self.data, QuerySet):
             locate(self.data)

@@ -10,28 +10,14 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from fathom import studies
-from fathom.options import Given, option_faults
+from fathom.base.options import Given, option_faults
 from fathom.plans.comparison import COMPARISON
 from fathom.plans.content import PlanContent, PlanFaults, StudyPart, closest, path_from, with_paths
-from fathom.plans.links import LinkStep
-from fathom.plans.steps import PlannedStep, StepState
+from fathom.plans.steps import PlannedStep
 from fathom.probes.models import open_model
 from fathom.results.rows import grouped
 from fathom.results.tables import Table
 from fathom.studies import STUDIES, Study
-from fathom.studies.memory import BASE, Cell, CellState
-from fathom.studies.options import MemoryOptions
-
-MEMORY = Study(
-    "memory",
-    studies.MEMORY,
-    "How much of a link predictor's Hits@10 is memory, descriptions or structure? Worlds × weights × seeds.",
-    "cells",
-    "fathom.studies.memory_tables",
-    "",
-    MemoryOptions,
-)
 
 
 class PlannedStudy(NamedTuple):
@@ -68,7 +54,7 @@ def plan_studies(
     content: PlanContent, runs: Sequence[PlannedStep], base: Path, faults: PlanFaults
 ) -> list[PlannedStudy]:
     """Return all studies; a fault for each that is wrong. :param base: folder to which paths are relative."""
-    known = {study.name: study for study in (COMPARISON, MEMORY, *STUDIES.entries())}
+    known = {study.name: study for study in (COMPARISON, *STUDIES.entries())}
     planned: list[PlannedStudy] = []
     for name, part in content.studies.items():
         add: Add = partial(_add, faults, name)
@@ -110,47 +96,28 @@ def _of_runs(
     """Yield a study of runs, or one for each value of ``each``."""
     chosen, each = matching(part.runs, runs, partial(add, "runs"), content.is_partial), part.each
     if study.takes == "cells":
-        links = [run for run in chosen if isinstance(run.step, LinkStep)]
-        if chosen and not links:
-            add("runs", "this study takes runs of link predictors: give some a predictor:")
-        chosen, each = links, each or ("data",) * (len({run.keys["data"] for run in links}) > 1)
+        cells = [run for run in chosen if study.cell_of(run) is not None]
+        if chosen and not cells:
+            add("runs", f"this study takes {study.cells}")
+        chosen, each = cells, each or ("data",) * (len({run.keys["data"] for run in cells}) > 1)
     kinds = dict.fromkeys(key for run in chosen for key in run.keys)
     for missing in (key for key in each if chosen and key not in kinds):
         add("each", f"its runs have no '{missing}'; {closest(missing, kinds)}")
     groups = grouped(("/".join((name, *(run.keys.get(key, "-") for key in each))), run) for run in chosen)
     for own in groups.values() if study.takes == "cells" else ():
-        for cell, same in grouped((_cell(run), run.name) for run in own).items():
+        for cell, same in grouped((study.cell_of(run), run.name) for run in own).items():
             if len(same) > 1:
                 add(
                     "runs",
                     f"{' and '.join(same)} are one cell, {cell}: choose with runs:, or repeat the study with each:",
                 )
     options = _parsed(study.options, part.options, base, add)
-    if isinstance(options, MemoryOptions):
-        _check_models(options, [one for one, own in content.runs.items() if own.predictor], add)
+    if options is not None and study.takes == "cells":
+        for option, fault in study.option_faults(options, [run for run, own in content.runs.items() if own.kind]):
+            add(option, fault)
     if options is not None:
         for path, own in groups.items():
             yield PlannedStudy(path, study, options, tuple(run.name for run in own))
-
-
-def _check_models(options: MemoryOptions, models: Sequence[str], add: Add) -> None:
-    """Add a fault for each model that has no runs."""
-    named = [("line", options.line), *(("contrasts", one) for pair in options.contrasts for one in pair)]
-    named += [("controls", one) for pair in options.controls.items() for one in pair]
-    for key, one in named:
-        if one is not None and one not in models:
-            add(key, f"no run '{one}' of a link predictor; {closest(one, models)}")
-
-
-def _cell(run: PlannedStep) -> Cell:
-    training = run.step.training  # type: ignore[attr-defined] # of a LinkStep
-    return Cell(run.keys["run"], getattr(training, "init", ""), run.keys.get("world", BASE), training.seed)
-
-
-def cell_of(run: PlannedStep, state: StepState) -> CellState:
-    """Return the state of a link predictor's run as a cell of the study of memory."""
-    assert isinstance(run.step, LinkStep)
-    return CellState(_cell(run), run.step.predictor, run.step.data, state.run, state.failed)
 
 
 def _with_own_runs(

@@ -25,21 +25,20 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from fathom.base.errors import BadInput
+from fathom.base.reading import read_text
 from fathom.data.graph.queries import graph_of
-from fathom.errors import BadInput
-from fathom.models.parts import load_tokenizer
+from fathom.engine.models.parts import load_tokenizer
+from fathom.engine.scoring.tokens import token_counter
 from fathom.plans.content import PlanContent, PlanFaults, TablePart, closest, path_from
+from fathom.plans.preset_files import values_of_preset
 from fathom.plans.steps import Opened, PlannedStep, StepState
 from fathom.plans.studies import StudyResult, matching
 from fathom.plans.wide import SPREAD, Key, Row, wide_table
-from fathom.reading import read_text
 from fathom.results.answers import error_table
 from fathom.results.datasets import data_tables, leakage_tables
 from fathom.results.tables import Table
-from fathom.scoring.tokens import token_counter
 
-PRESETS = Path(__file__).parent / "presets"
-"""Presets, those of papers with the values that the papers print."""
 FOLDER = "papers"
 VALUES = ("table", "where", "row", "column", "value")
 """Header of a file of values. *where* is for readers: the table, or the section with the value in its text."""
@@ -80,9 +79,9 @@ def plan_tables(
     """
     values: dict[str, dict[tuple[str, str], float]] = {}
     if content.values:
-        file = PRESETS / content.values
+        file = values_of_preset(content.values) or Path(path_from(content.values, base))
         try:
-            values = read_values(file if file.is_file() else Path(path_from(content.values, base)))
+            values = read_values(file)
         except BadInput as error:
             faults.add(("values",), "; ".join(error.faults))
     for other in values.keys() - content.tables.keys():

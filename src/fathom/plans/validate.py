@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fathom.base.errors import BadInput, refuse
+from fathom.base.options import read_yaml
+from fathom.base.reading import Faults, read_json_lines
+from fathom.data.formats import read
 from fathom.data.queries import QuerySet
-from fathom.errors import BadInput, refuse
-from fathom.formats import read
-from fathom.options import read_yaml
 from fathom.plans.content import absolute
 from fathom.plans.presets import fill_models, fill_runs, kinds_of
 from fathom.plans.record import write_plan_file
-from fathom.reading import Faults, read_json_lines
 from fathom.results.design import FILE, read_design
 
 RUNS = Path(__file__).with_suffix(".yaml")

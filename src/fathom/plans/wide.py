@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
-from fathom.metrics.ranking import places
-from fathom.metrics.table import metric
-from fathom.models.base import Attention
+from fathom.base.errors import BadInput
+from fathom.engine.models.base import Attention
 from fathom.plans.content import ColumnPart, TablePart
 from fathom.plans.steps import PlannedStep
 from fathom.results.baselines import baselines
@@ -19,6 +17,8 @@ from fathom.results.estimates import OVER_MODELS, Estimate, point_estimate
 from fathom.results.facts import RunFacts
 from fathom.results.loading import NOT_COMPARED
 from fathom.results.measures import against, measure
+from fathom.results.metrics.ranking import places
+from fathom.results.metrics.table import metric
 from fathom.results.recipes import combined
 from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from fathom.registry import Registry
+from fathom.base.registry import Registry
 
 if TYPE_CHECKING:
     from fathom.probes.base import Probe
@@ -108,17 +108,6 @@ PROBES: Registry[Entry] = Registry(
             "Pose few-shot questions, let the model write, and compare its answers with labels and aliases.",
             "fathom probe generation --model gpt2 --data geography --out runs/written --shots 5",
             way="generated",
-        ),
-        Entry(
-            "link",
-            "fathom.links.options:LinkOptions",
-            "fathom.links.probe:LinkProbe",
-            "Rank all entities of a graph as head and as tail, as a trained link predictor scores them.",
-            "fathom kgc evaluate models/transe --data my-graph --out runs/transe",
-            needs="link predictor",
-            cuts=(1, 3, 10),
-            further=tuple(f"{way}_{name}" for way in ("macro", "rare") for name in ("hits@1", "hits@10", "mrr")),
-            by=("hits@3", "hits@10", "mean_rank"),
         ),
     ),
 )

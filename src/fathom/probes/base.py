@@ -12,20 +12,20 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+from fathom.base.errors import BadInput
+from fathom.base.progress import Progress
+from fathom.base.reading.replies import excerpt_of
+from fathom.data.prompts.wording import FewShot
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER
-from fathom.errors import BadInput
-from fathom.models.base import Attention, Model
-from fathom.models.chat import ChatTemplate, bos_marks_turns
-from fathom.models.content import is_trained_here
+from fathom.engine.models.base import Attention, Model
+from fathom.engine.models.chat import ChatTemplate, bos_marks_turns
+from fathom.engine.models.content import is_trained_here
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.rows import Columns, PromptedQuery
+from fathom.engine.scoring.seq2seq import Form
+from fathom.engine.scoring.shuffling import GAIN, PROMPTS, SHUFFLED, SPREAD, order_gains
 from fathom.probes.options import FewShotOptions, ProbeOptions
-from fathom.progress import Progress
-from fathom.prompts.wording import FewShot
-from fathom.reading.replies import excerpt_of
-from fathom.scoring.memory import Budget
-from fathom.scoring.rows import Columns, PromptedQuery
-from fathom.scoring.seq2seq import Form
-from fathom.scoring.shuffling import GAIN, PROMPTS, SHUFFLED, SPREAD, order_gains
 from fathom.store.manifest import CHAT_FRAME, CHAT_TOKENS
 from fathom.store.predictions import Scoring
 
@@ -186,7 +186,7 @@ class ShardedProbe(Probe):
     """Whether prompts are text alone, without learnt tokens or pseudowords."""
     _is_checked = False
     _gains: tuple[float, ...] = ()
-    """Of the first prompts, see :func:`~fathom.scoring.shuffling.order_gains`."""
+    """Of the first prompts, see :func:`~fathom.engine.scoring.shuffling.order_gains`."""
 
     def __init__(self, options: ProbeOptions, model: Model, queryset: QuerySet) -> None:
         self.model, self.queryset = model, queryset

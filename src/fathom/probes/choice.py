@@ -16,21 +16,17 @@ from string import ascii_lowercase
 import numpy as np
 from numpy.typing import NDArray
 
+from fathom.base.errors import BadInput
+from fathom.data.prompts.choices import AMBIGUOUS, CUT_OFF, OPTIONS, UNPARSED, Choices, check_options, choices, shown
+from fathom.data.prompts.reasoning import Cutter
+from fathom.data.prompts.wording import completed
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt, Span
-from fathom.errors import BadInput
-from fathom.models.base import Attention, Model
-from fathom.models.server import ChatReply, ChatRequest, ChatServer
-from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of, too_long
-from fathom.probes.choice_replies import FORMS, Reading, read_reply
-from fathom.probes.models import chat_template
-from fathom.probes.options import ChoiceOptions
-from fathom.prompts.choices import AMBIGUOUS, CUT_OFF, OPTIONS, UNPARSED, Choices, check_options, choices, shown
-from fathom.prompts.reasoning import Cutter
-from fathom.prompts.wording import completed
-from fathom.scoring.masked import Pll
-from fathom.scoring.rows import Columns, PromptedQuery, score_columns, unscored
-from fathom.scoring.slots import (
+from fathom.engine.models.base import Attention, Model
+from fathom.engine.models.server import ChatReply, ChatRequest, ChatServer
+from fathom.engine.scoring.masked import Pll
+from fathom.engine.scoring.rows import Columns, PromptedQuery, score_columns, unscored
+from fathom.engine.scoring.slots import (
     CandidateTokens,
     MaskCount,
     Slot,
@@ -40,7 +36,7 @@ from fathom.scoring.slots import (
     slot_scores,
     subjects_unknown,
 )
-from fathom.scoring.statements import (
+from fathom.engine.scoring.statements import (
     Reduction,
     Score,
     ScoredStatement,
@@ -49,7 +45,7 @@ from fathom.scoring.statements import (
     reduce_all,
     score_statements,
 )
-from fathom.scoring.tokens import (
+from fathom.engine.scoring.tokens import (
     SCORED_TEXT,
     Bos,
     context_of,
@@ -58,6 +54,10 @@ from fathom.scoring.tokens import (
     tokens_in_place,
     unknown_reason,
 )
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of, too_long
+from fathom.probes.choice_replies import FORMS, Reading, read_reply
+from fathom.probes.models import chat_template
+from fathom.probes.options import ChoiceOptions
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 256

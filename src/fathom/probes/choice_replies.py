@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from fathom.prompts.choices import AMBIGUOUS, UNPARSED
-from fathom.scoring.answers import answer_key
+from fathom.data.prompts.choices import AMBIGUOUS, UNPARSED
+from fathom.engine.scoring.answers import answer_key
 
 PLAIN, BOXED, STATED, EXPLAINED = FORMS = ("plain", "boxed", "stated", "explained")
 

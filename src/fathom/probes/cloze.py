@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from fathom.data.queries import QuerySet
 from fathom.data.templates import ANSWER, SUBJECT, Template
-from fathom.models.base import Attention, Model
+from fathom.engine.models.base import Attention, Model
+from fathom.engine.scoring.slots import CandidateTokens, Slot, encode_slots
 from fathom.probes.options import ClozeOptions
 from fathom.probes.slot import SlotProbe, SlotQuery
-from fathom.scoring.slots import CandidateTokens, Slot, encode_slots
 from fathom.store.predictions import Scoring
 
 OVER_PRIOR = "-over-prior"

@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from fathom.base.errors import BadInput, all_of, refuse
+from fathom.base.progress import Progress
+from fathom.data.prompts.wording import FewShot
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
-from fathom.errors import BadInput, all_of, refuse
-from fathom.models.base import Attention, Model
+from fathom.engine.models.base import Attention, Model
+from fathom.engine.scoring.rows import Columns, PromptedQuery, RankResult, digest, result_columns
+from fathom.engine.scoring.similarity import VectorSpace, rank_by_cosine
+from fathom.engine.scoring.tokens import Bos, resolve_bos
+from fathom.engine.scoring.vectors import Pooling, encode_texts, resolve_pooling, text_vectors
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, few_shot_lines, shards_of, too_long
 from fathom.probes.options import EmbeddingOptions
-from fathom.progress import Progress
-from fathom.prompts.wording import FewShot
-from fathom.scoring.rows import Columns, PromptedQuery, RankResult, digest, result_columns
-from fathom.scoring.similarity import VectorSpace, rank_by_cosine
-from fathom.scoring.tokens import Bos, resolve_bos
-from fathom.scoring.vectors import Pooling, encode_texts, resolve_pooling, text_vectors
 from fathom.store.files import write_json
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE, Scoring
 from fathom.store.vectors import VectorStore

@@ -1,9 +1,9 @@
 """The entailment probe: premises and hypotheses about pseudowords (OntoProbe, Wu et al. 2023, section 3.2).
 
-The entailment study runs it on the texts of :mod:`fathom.prompts.entailment`. Pseudowords and learnt tokens are rows of
-one matrix next to the model's own: first the learnt tokens of each rule and set of premises, then the pairs of each
-rule. Learnt templates start as the memorising run has learnt them. If conjunctions are learnt, all learnt tokens of a
-text are trained further, once per rule and set of premises, with the pairs in turn; pseudowords stay fixed. With
+The entailment study runs it on the texts of :mod:`fathom.data.prompts.entailment`. Pseudowords and learnt tokens are
+rows of one matrix next to the model's own: first the learnt tokens of each rule and set of premises, then the pairs of
+each rule. Learnt templates start as the memorising run has learnt them. If conjunctions are learnt, all learnt tokens
+of a text are trained further, once per rule and set of premises, with the pairs in turn; pseudowords stay fixed. With
 cross-validation each fold of a rule's facts has its own learnt tokens, trained on the other folds.
 """
 
@@ -23,24 +23,30 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from torch import Tensor
 
+from fathom.base.errors import BadInput
+from fathom.base.options import FOLDS
+from fathom.base.progress import Progress
+from fathom.base.reading import read_bytes, stands, tensors_file
+from fathom.data.prompts.entailment import CONJUNCTION, RuleWording, TokenStart, W, X, Y, Z, sources
+from fathom.data.prompts.ontology import RULES
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.selection.folds import FOLD, taught
 from fathom.data.templates import Prompt, Template, capitalized
-from fathom.errors import BadInput
-from fathom.models.base import Attention, Model
-from fathom.options import FOLDS
+from fathom.engine.models.base import Attention, Model
+from fathom.engine.scoring.pseudowords import (
+    PseudowordEncoder,
+    PseudowordText,
+    count_scored,
+    pseudoword_scores,
+    pseudowords,
+)
+from fathom.engine.scoring.rows import Columns, PromptedQuery, score_columns
+from fathom.engine.scoring.slots import LEARNT, CandidateTokens, Slot, encode_slots, slot_scores
+from fathom.engine.scoring.statements import Reduction, Score, StatementScoring
+from fathom.engine.scoring.tokens import Bos, resolve_bos
 from fathom.probes.base import Answered, Facts, Probe, Shard, ShardedProbe, too_long
 from fathom.probes.options import EntailmentOptions, OntologyT, complete_folds
 from fathom.probes.slot import SlotProbe
-from fathom.progress import Progress
-from fathom.prompts.entailment import CONJUNCTION, RuleWording, TokenStart, W, X, Y, Z, sources
-from fathom.prompts.ontology import RULES
-from fathom.reading import read_bytes, stands, tensors_file
-from fathom.scoring.pseudowords import PseudowordEncoder, PseudowordText, count_scored, pseudoword_scores, pseudowords
-from fathom.scoring.rows import Columns, PromptedQuery, score_columns
-from fathom.scoring.slots import LEARNT, CandidateTokens, Slot, encode_slots, slot_scores
-from fathom.scoring.statements import Reduction, Score, StatementScoring
-from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.store.files import whole_file
 from fathom.store.predictions import Scoring
 from fathom.training.soft import AGAIN, GoldSlot, SoftPlan, learn, learnt_file, load_learnt, random_start, save_learnt
@@ -277,7 +283,7 @@ class CausalEntailmentProbe(ShardedProbe):
     """The entailment probe for causal models.
 
     A candidate's score is the log-likelihood of the hypothesis from the answer on, given the text before it
-    (:mod:`fathom.scoring.pseudowords`). It ranks candidates like the likelihood of the whole text.
+    (:mod:`fathom.engine.scoring.pseudowords`). It ranks candidates like the likelihood of the whole text.
 
     :raises BadInput: an encoder-decoder, a model that takes no vectors, or learnt tokens.
     """

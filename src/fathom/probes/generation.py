@@ -13,23 +13,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from fathom.base.errors import BadInput, refuse
+from fathom.base.reading import first_few
+from fathom.data.prompts.questions import CLOSING, Example, Questions, QuestionShots, asked, read_questions
+from fathom.data.prompts.reasoning import Cutter
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER
-from fathom.errors import BadInput, refuse
-from fathom.metrics.descriptive import set_score
-from fathom.models.base import Attention, Model, Reply
-from fathom.models.generation import encode_prompts, shared_length, until
-from fathom.models.server import ChatRequest, ChatServer
+from fathom.engine.models.base import Attention, Model, Reply
+from fathom.engine.models.generation import encode_prompts, shared_length, until
+from fathom.engine.models.server import ChatRequest, ChatServer
+from fathom.engine.scoring.answers import Matcher, split_answers
+from fathom.engine.scoring.mentions import MentionFinder
+from fathom.engine.scoring.rows import Columns, PromptedQuery
+from fathom.engine.scoring.tokens import Bos, resolve_bos
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, few_shot_lines, shards_of
 from fathom.probes.models import chat_template
 from fathom.probes.options import GenerationOptions
-from fathom.prompts.questions import CLOSING, Example, Questions, QuestionShots, asked, read_questions
-from fathom.prompts.reasoning import Cutter
-from fathom.reading import first_few
-from fathom.scoring.answers import Matcher, split_answers
-from fathom.scoring.mentions import MentionFinder
-from fathom.scoring.rows import Columns, PromptedQuery
-from fathom.scoring.tokens import Bos, resolve_bos
+from fathom.results.metrics.descriptive import set_score
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 256

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from fathom.errors import BadInput
-from fathom.models.content import content_hash
-from fathom.models.options import ServerOptions
+from fathom.base.errors import BadInput
+from fathom.engine.models.content import content_hash
+from fathom.engine.models.options import ServerOptions
 from fathom.probes.options import LikelihoodOptions, ProbeOptions, ServedOptions, StatementOptions
 
 if TYPE_CHECKING:
-    from fathom.models.base import Model
-    from fathom.models.chat import ChatTemplate
-    from fathom.models.likelihoods import LikelihoodServer
-    from fathom.models.server import ChatServer
+    from fathom.engine.models.base import Model
+    from fathom.engine.models.chat import ChatTemplate
+    from fathom.engine.models.likelihoods import LikelihoodServer
+    from fathom.engine.models.server import ChatServer
     from fathom.probes.options import ChoiceOptions, GenerationOptions
 
 _LOADING = {
@@ -28,7 +28,7 @@ def open_model(name: str, options: ProbeOptions) -> Model | ChatServer | Likelih
     :raises BadInput: no such model, or it cannot be loaded or served as the options say.
     """
     if not isinstance(options, ServerOptions) or options.server is None:
-        from fathom.models.loading import load
+        from fathom.engine.models.loading import load
 
         return load(name, **_loading(options))
     if isinstance(options, ServedOptions) and not (isinstance(options, LikelihoodOptions) and options.tokenizer):
@@ -39,7 +39,7 @@ def open_model(name: str, options: ProbeOptions) -> Model | ChatServer | Likelih
 
 def open_shape(name: str, options: ProbeOptions) -> Model:
     """Make a model of the shape of a named one without reading its weights. :raises BadInput: there is none."""
-    from fathom.models.loading import load_shape
+    from fathom.engine.models.loading import load_shape
 
     unread = {"device_map", "quantize", "allow_pickle"}
     return load_shape(name, **{key: value for key, value in _loading(options).items() if key not in unread})
@@ -62,7 +62,7 @@ def is_served(options: ProbeOptions) -> bool:
 
 
 def _find(name: str, options: ProbeOptions) -> tuple[list[str], Any]:
-    from fathom.models.parts import find_model
+    from fathom.engine.models.parts import find_model
 
     loading = _loading(options)
     return find_model(name, **{key: loading[key] for key in ("revision", "tokenizer", "adapter", "trust_remote_code")})
@@ -75,7 +75,7 @@ def loading_key(options: ProbeOptions) -> dict[str, Any]:
 
 def check_loaded(model: Any, options: ProbeOptions) -> None:
     """:raises BadInput: the options say how to load the model, or the probe needs more than the model gives."""
-    from fathom.models.likelihoods import LikelihoodServer
+    from fathom.engine.models.likelihoods import LikelihoodServer
 
     if ignored := "--server" if is_served(options) else _loading_flags(options):
         raise BadInput(f"{ignored}: the model is loaded already; give its name or folder instead")
@@ -108,7 +108,7 @@ def chat_template(model: Any, options: StatementOptions | ChoiceOptions | Genera
         raise BadInput(f"--chat: this model is {model.attention} and takes no turns; remove --chat")
     if options.bos != "auto":
         raise BadInput(f"--bos {options.bos}: the chat template determines the first tokens; remove --bos or --chat")
-    from fathom.models.chat import ChatTemplate, ShuffledChat
+    from fathom.engine.models.chat import ChatTemplate, ShuffledChat
 
     if options.shuffle_chat:
         return ShuffledChat(model.tokenizer, options.system, options.chat_arguments, options.seed)
@@ -136,7 +136,7 @@ def _refuse_loading(options: ProbeOptions) -> None:
 
 
 def _loading(options: ProbeOptions) -> dict[str, Any]:
-    """Return the arguments of :func:`fathom.models.loading.load`."""
+    """Return the arguments of :func:`fathom.engine.models.loading.load`."""
     adapter = options.adapter or ""
     adapters = (adapter,) if os.path.isdir(adapter) else tuple(part for part in adapter.split(",") if part)
     return options.model_dump(include=_LOADING) | {"adapter": adapters or None}

@@ -22,19 +22,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fathom.base.errors import BadInput, refuse
+from fathom.base.options import EVERYTHING, FOLDS, typed
+from fathom.base.progress import Progress
+from fathom.base.reading import Faults, read_json_lines, stands
+from fathom.data.prompts.ontology import HIERARCHIES, TASKS
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.folds import FOLD, LEAST, folds_of_queries, taught, with_folds
 from fathom.data.templates import SUBJECT, Prompt, Template
-from fathom.errors import BadInput, refuse
-from fathom.models.base import Model
-from fathom.options import EVERYTHING, FOLDS, typed
+from fathom.engine.models.base import Model
+from fathom.engine.scoring.slots import CandidateTokens, Slot, SlotScoring, encode_slots, slot_scores
 from fathom.probes.base import Facts
 from fathom.probes.options import OntologyOptions, OntologyT, StatementOptions, complete_folds
 from fathom.probes.slot import SlotProbe
-from fathom.progress import Progress
-from fathom.prompts.ontology import HIERARCHIES, TASKS
-from fathom.reading import Faults, read_json_lines, stands
-from fathom.scoring.slots import CandidateTokens, Slot, SlotScoring, encode_slots, slot_scores
 from fathom.store.files import write_json
 from fathom.training.soft import (
     GoldSlot,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
+from fathom.base.errors import BadInput
+from fathom.base.options import CIRCUMSTANCE, EVERYTHING, FOLDS, LATER, Group, Rate, opt, separated
 from fathom.data.selection.options import Directions, SelectionOptions
-from fathom.errors import BadInput
-from fathom.models.options import ReplyOptions, ServerOptions, SpokenOptions
-from fathom.options import CIRCUMSTANCE, EVERYTHING, FOLDS, LATER, Group, Rate, opt, separated
+from fathom.engine.models.options import ReplyOptions, ServerOptions, SpokenOptions
 from fathom.probes.shared_options import DIRECTIONS, EvaluationOptions, Numbers
 
 if TYPE_CHECKING:  # not needed to show --help
@@ -81,7 +81,7 @@ class ServedOptions(ServerOptions, ReplyOptions, ProbeOptions):
 
 
 class FewShotOptions(ProbeOptions):
-    """Options of few-shot prompts (figure 4 of the DEER paper; :mod:`fathom.prompts.wording`)."""
+    """Options of few-shot prompts (figure 4 of the DEER paper; :mod:`fathom.data.prompts.wording`)."""
 
     group: ClassVar = Group.PROMPTS
 

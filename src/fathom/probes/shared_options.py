@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
+from fathom.base.options import CIRCUMSTANCE, CLUSTER, Group, identity_of, opt, separated
 from fathom.data.selection.options import BasicSelectionOptions
-from fathom.options import CIRCUMSTANCE, CLUSTER, Group, identity_of, opt, separated
 
 Numbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(separated)]
 DIRECTIONS = (

@@ -13,17 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fathom.base.errors import BadInput, refuse
+from fathom.base.progress import Progress
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt, capitalized
-from fathom.errors import BadInput, refuse
-from fathom.models.base import Attention, Model
-from fathom.models.encoder_decoder import EncoderDecoder
-from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of, too_long
-from fathom.probes.options import SlotOptions
-from fathom.progress import Progress
-from fathom.scoring.rows import Columns, PromptedQuery, score_columns, unranked_digest
-from fathom.scoring.seq2seq import Form, form_for, stand_in
-from fathom.scoring.slots import (
+from fathom.engine.models.base import Attention, Model
+from fathom.engine.models.encoder_decoder import EncoderDecoder
+from fathom.engine.scoring.rows import Columns, PromptedQuery, score_columns, unranked_digest
+from fathom.engine.scoring.seq2seq import Form, form_for, stand_in
+from fathom.engine.scoring.slots import (
     CandidateTokens,
     MaskCount,
     Slot,
@@ -35,8 +33,10 @@ from fathom.scoring.slots import (
     spelled_mask,
     subjects_unknown,
 )
-from fathom.scoring.statements import Likelihood, text_likelihoods
-from fathom.scoring.tokens import context_of, only_unknown, tokens_in_place, unknown_reason
+from fathom.engine.scoring.statements import Likelihood, text_likelihoods
+from fathom.engine.scoring.tokens import context_of, only_unknown, tokens_in_place, unknown_reason
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of, too_long
+from fathom.probes.options import SlotOptions
 from fathom.store.files import write_text
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 

@@ -14,30 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fathom.base.errors import BadInput, refuse
+from fathom.data.prompts.wording import FewShotWording, SpokenWording, TemplateWording, Wording
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import Prompt
-from fathom.errors import BadInput, refuse
-from fathom.models.base import Attention, Model
-from fathom.models.likelihoods import LikelihoodServer
-from fathom.probes.base import (
-    FEW_SHOT_OPTIONS,
-    NO_LINES,
-    Answered,
-    Facts,
-    Shard,
-    ShardedProbe,
-    few_shot_lines,
-    shards_of,
-    too_long,
-)
-from fathom.probes.models import chat_template
-from fathom.probes.options import StatementOptions
-from fathom.probes.statement_search import Searcher
-from fathom.prompts.wording import FewShotWording, SpokenWording, TemplateWording, Wording
-from fathom.scoring.masked import Pll
-from fathom.scoring.rows import Columns, PromptedQuery, score_columns
-from fathom.scoring.seq2seq import form_for
-from fathom.scoring.statements import (
+from fathom.engine.models.base import Attention, Model
+from fathom.engine.models.likelihoods import LikelihoodServer
+from fathom.engine.scoring.masked import Pll
+from fathom.engine.scoring.rows import Columns, PromptedQuery, score_columns
+from fathom.engine.scoring.seq2seq import form_for
+from fathom.engine.scoring.statements import (
     Likelihood,
     Prefetcher,
     Reduction,
@@ -54,7 +40,21 @@ from fathom.scoring.statements import (
     text_likelihoods,
     token_scores,
 )
-from fathom.scoring.tokens import SCORED_TEXT, Bos, Tokens, align_answers, resolve_bos, resolve_first
+from fathom.engine.scoring.tokens import SCORED_TEXT, Bos, Tokens, align_answers, resolve_bos, resolve_first
+from fathom.probes.base import (
+    FEW_SHOT_OPTIONS,
+    NO_LINES,
+    Answered,
+    Facts,
+    Shard,
+    ShardedProbe,
+    few_shot_lines,
+    shards_of,
+    too_long,
+)
+from fathom.probes.models import chat_template
+from fathom.probes.options import StatementOptions
+from fathom.probes.statement_search import Searcher
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE, Scoring
 
 SHARD_STATEMENTS = 8192

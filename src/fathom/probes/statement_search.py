@@ -1,4 +1,4 @@
-"""The statement probe in large answer spaces, by :mod:`fathom.scoring.search`."""
+"""The statement probe in large answer spaces, by :mod:`fathom.engine.scoring.search`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fathom.data.prompts.wording import Wording
 from fathom.data.queries import CandidateSet, Query
 from fathom.data.templates import Prompt, Span
-from fathom.models.base import Model
+from fathom.engine.models.base import Model
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.rows import Columns, result_columns, unscored
+from fathom.engine.scoring.search import SearchPlan, SearchQuestion, search
+from fathom.engine.scoring.statements import Score, StatementScoring
+from fathom.engine.scoring.tokens import Continuation, Role, encode_causal, encode_continuations
+from fathom.engine.scoring.trie import AnswerTrie
+from fathom.engine.scoring.walk import SearchResult
 from fathom.probes.options import StatementOptions
-from fathom.prompts.wording import Wording
-from fathom.scoring.memory import Budget
-from fathom.scoring.rows import Columns, result_columns, unscored
-from fathom.scoring.search import SearchPlan, SearchQuestion, search
-from fathom.scoring.statements import Score, StatementScoring
-from fathom.scoring.tokens import Continuation, Role, encode_causal, encode_continuations
-from fathom.scoring.trie import AnswerTrie
-from fathom.scoring.walk import SearchResult
 from fathom.store.predictions import KEEP_SCORES_UP_TO
 
 CHECKED = 8

@@ -16,13 +16,30 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fathom.base.errors import BadInput, refuse
+from fathom.base.progress import Progress
+from fathom.data.prompts.wording import completed
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt, Span
-from fathom.errors import BadInput, refuse
-from fathom.models.base import Attention, Model
-from fathom.models.completions import Text
-from fathom.models.encoder_decoder import EncoderDecoder
-from fathom.models.likelihoods import LikelihoodServer
+from fathom.engine.models.base import Attention, Model
+from fathom.engine.models.completions import Text
+from fathom.engine.models.encoder_decoder import EncoderDecoder
+from fathom.engine.models.likelihoods import LikelihoodServer
+from fathom.engine.scoring.head import same_token_log_probs
+from fathom.engine.scoring.rows import Columns, PromptedQuery, score_columns, unranked_digest
+from fathom.engine.scoring.seq2seq import Form, as_pair, form_for, stand_in, tokens_at_answer
+from fathom.engine.scoring.slots import spelled_mask
+from fathom.engine.scoring.tokens import (
+    Bos,
+    Role,
+    Tokens,
+    encode_causal,
+    encode_masked,
+    name_tokens,
+    resolve_bos,
+    single_tokens,
+)
+from fathom.engine.scoring.vectors import Pooling, states_at, text_vectors
 from fathom.probes.base import (
     FEW_SHOT_OPTIONS,
     NO_LINES,
@@ -35,23 +52,6 @@ from fathom.probes.base import (
     too_long,
 )
 from fathom.probes.options import VocabularyOptions
-from fathom.progress import Progress
-from fathom.prompts.wording import completed
-from fathom.scoring.head import same_token_log_probs
-from fathom.scoring.rows import Columns, PromptedQuery, score_columns, unranked_digest
-from fathom.scoring.seq2seq import Form, as_pair, form_for, stand_in, tokens_at_answer
-from fathom.scoring.slots import spelled_mask
-from fathom.scoring.tokens import (
-    Bos,
-    Role,
-    Tokens,
-    encode_causal,
-    encode_masked,
-    name_tokens,
-    resolve_bos,
-    single_tokens,
-)
-from fathom.scoring.vectors import Pooling, states_at, text_vectors
 from fathom.store.files import write_text
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
 from fathom.results.estimates import Estimate, correlation, correlation_within, mean, point_estimate
 from fathom.results.facts import RunFacts
 from fathom.results.pairing import common_facts

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fathom.base.errors import BadInput
 from fathom.data.selection.altering import PRIME
-from fathom.errors import BadInput
 from fathom.results import estimates
 from fathom.results.baselines import RunBaselines
 from fathom.results.claims import Claim, Contrast

@@ -7,10 +7,10 @@ import re
 import numpy as np
 
 from fathom.data.templates import ANSWER, capitalized
-from fathom.metrics.confidence import reliability, softmax
-from fathom.metrics.table import metric
 from fathom.results.facts import names_of
 from fathom.results.measures import measure
+from fathom.results.metrics.confidence import reliability, softmax
+from fathom.results.metrics.table import metric
 from fathom.results.rows import Ints, Rows
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder

@@ -6,7 +6,7 @@
 - *names*: the model's own prior over answer names: each candidate's mean score over the *other* queries of the same
   relation, template and scoring;
 - *n-gram*: for sentences of ``fathom build cloze``, a model of the words next to the gap, counted on the corpus's
-  other sentences when the data set was built (:mod:`fathom.building.cloze.ngrams`).
+  other sentences when the data set was built.
 
 Values are expected over ties, filtered as the ranking is, and compared on the facts that have the baseline. A model is
 *above chance* if it is significantly more accurate than every one of them.
@@ -25,13 +25,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.data.queries import NGRAM, NGRAM_AMONG_ALL
-from fathom.metrics.ranking import hits_at_k, reciprocal_rank
-from fathom.metrics.table import Metric
 from fathom.results import estimates
 from fathom.results.claims import NO_DIFFERENCE, OPPOSITE, OTHER_SIGN, SIGNIFICANT, Claim, Contrast, Decision
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
 from fathom.results.measures import against
+from fathom.results.metrics.ranking import hits_at_k, reciprocal_rank
+from fathom.results.metrics.table import Metric
 from fathom.results.recipes import MINUS
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
 from fathom.results.estimates import Estimate, contrast, correlation, correlation_within, point_estimate
 from fathom.results.recipes import recipe
 from fathom.results.rows import NONE, Floats, Ints, Rows

@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fathom.metrics.confidence import (
+from fathom.results.estimates import Estimate, as_estimate, between, between_folds
+from fathom.results.metrics.confidence import (
     calibration_gaps,
     cautious_sum,
     debiased_sum,
     fit_temperature,
     scaled_confidence,
 )
-from fathom.metrics.uncertainty import Labels
-from fathom.results.estimates import Estimate, as_estimate, between, between_folds
+from fathom.results.metrics.uncertainty import Labels
 from fathom.results.rows import Floats
 from fathom.results.samples import Sample
 

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fathom.metrics.significance import LEVEL
-from fathom.metrics.uncertainty import Labels
 from fathom.results import estimates
 from fathom.results.baselines import RANDOM, BaselineComparison, RunBaselines, above_chance
 from fathom.results.claims import NOT_WORSE, WORSE, Claim, Contrast, Decision, decide, percent
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
+from fathom.results.metrics.significance import LEVEL
+from fathom.results.metrics.uncertainty import Labels
 from fathom.results.names import short_names
 from fathom.results.rows import Floats, Rows
 from fathom.results.samples import Sample

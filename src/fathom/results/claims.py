@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from fathom.metrics.significance import LEVEL, holm, smallest_effect
-from fathom.metrics.uncertainty import at_confidence, p_value_at
 from fathom.results.estimates import Estimate, format_value
+from fathom.results.metrics.significance import LEVEL, holm, smallest_effect
+from fathom.results.metrics.uncertainty import at_confidence, p_value_at
 
 SIGNIFICANT, OPPOSITE, NO_DIFFERENCE = "significant", "opposite", "no significant difference"
 EQUIVALENT, UNDETERMINED = "equivalent", "cannot be determined"

@@ -15,11 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput, all_of
-from fathom.metrics.table import METRICS, Metric, metric
-from fathom.options import LEAST_POINTS, separated
-from fathom.reading.files import parted
-from fathom.reading.replies import excerpt_of
+from fathom.base.errors import BadInput, all_of
+from fathom.base.options import LEAST_POINTS, separated
+from fathom.base.reading.files import parted
+from fathom.base.reading.replies import excerpt_of
 from fathom.results.agreements import Agreement, agreement
 from fathom.results.alterations import Alteration, alterations, altered_claims
 from fathom.results.baselines import RunBaselines, which_is_above
@@ -36,6 +35,7 @@ from fathom.results.comparison import (
 from fathom.results.estimates import Estimate, Noise
 from fathom.results.facts import CHAT, PLAIN, SHUFFLED, UNALTERED, WRITTEN, RunFacts, Shared
 from fathom.results.loading import AnyRun, open_runs, read_runs, shared_templates
+from fathom.results.metrics.table import METRICS, Metric, metric
 from fathom.results.names import distinguished
 from fathom.results.pairing import common_facts, difference, over_seeds
 from fathom.results.power import Row, detectable, detectable_with_seeds

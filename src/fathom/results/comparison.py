@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fathom.errors import BadInput, refuse
-from fathom.metrics.significance import LEVEL, POWER
-from fathom.metrics.table import Metric
+from fathom.base.errors import BadInput, refuse
 from fathom.results.agreements import Agreement
 from fathom.results.alterations import Alteration, altered_table
 from fathom.results.checking import CheckedClaim, in_words
@@ -31,6 +29,8 @@ from fathom.results.claims import (
 )
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
+from fathom.results.metrics.significance import LEVEL, POWER
+from fathom.results.metrics.table import Metric
 from fathom.results.power import Row, detectable_table
 from fathom.results.samples import scope
 from fathom.results.tables import Cell, Table, Tabular

@@ -1,9 +1,9 @@
 """Consistency of a model over paraphrases of a fact: RankC and the first answer, for each two of them.
 
 Paraphrases are the templates of a query, or queries of one ``fact_id`` that differ in a key, such as language (BMLAMA)
-or prompt (CounterFact). RankC (Qi, Fernández and Bisazza 2023) compares whole rankings,
-:func:`~fathom.metrics.ranking.rankc`. *Same answer* is the chance that both give the same first answer. The control is
-RankC of independent rankings, which is high with few candidates.
+or prompt (CounterFact). RankC (Qi, Fernández and Bisazza 2023) compares whole rankings
+(:func:`~fathom.results.metrics.ranking.rankc`). *Same answer* is the chance that both give the same first answer. The
+control is RankC of independent rankings, which is high with few candidates.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
-from fathom.metrics.ranking import consistency, rankc, rankc_by_chance, top_chances
+from fathom.base.errors import BadInput
 from fathom.results.estimates import Estimate, mean, point_estimate
+from fathom.results.metrics.ranking import consistency, rankc, rankc_by_chance, top_chances
 from fathom.results.recipes import recipe
 from fathom.results.rows import NONE, Floats, Rows, grouped
 from fathom.results.tables import Cell, Table

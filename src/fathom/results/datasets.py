@@ -1,17 +1,21 @@
-"""Tables about a data set."""
+"""Tables about data sets, and about the small models that can be fetched."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from fathom.data.fetch_model import model_folder, packaged_models
+from fathom.data.graph.cache import cache_root
 from fathom.data.graph.leakage import LISTED, answers_in_descriptions, relations_per_entity
 from fathom.data.graph.queries import GraphQuerySet, TripleQueries
 from fathom.data.graph.seen import HALVES, Training, training_of
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.published import catalogue
+from fathom.data.published import PublishedDataset, catalogue, fetchable, fetched
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.pools import DATA, pooled
 from fathom.data.selection.readings import ReadingCounts, asked
@@ -42,6 +46,51 @@ def readable_table(embedded: Mapping[str, QuerySet]) -> Table:
             "also: folders of your own facts, plain triples, KG-BERT's layout, OpenKE's, RDF (docs/data-format.md)",
         ),
     )
+
+
+def fetchable_table(entries: Mapping[str, PublishedDataset]) -> Table:
+    """Tabulate the data sets with sources: licence, checksums, and the folder if it was fetched."""
+    return Table(
+        ("name", "data set", "licence", "checksums", "fetched"),
+        tuple(
+            (entry.name, entry.about or entry.home, entry.licence, entry.checksums, str(folder) if folder else None)
+            for entry, folder in ((entry, fetched(entry.name)) for entry in fetchable(entries).values())
+        ),
+        title="published data sets",
+        notes=(
+            "checksums: known before anything is fetched, or recorded on first use and checked from then on",
+            "fathom data fetch NAME; further data sets: --url, or a --table of your own",
+        ),
+    )
+
+
+def packaged_table() -> Table:
+    """Tabulate the catalogue: licence, size, and the folder if the model was fetched."""
+    folders = {name: model_folder(name) for name in packaged_models()} if cache_root() is not None else {}
+    return Table(
+        ("name", "model", "licence", "download", "fetched"),
+        tuple(
+            (name, entry.about, entry.licence, entry.size, str(folders[name]) if _is_there(folders.get(name)) else None)
+            for name, entry in packaged_models().items()
+        ),
+        title="small models",
+        notes=("fathom model fetch NAME; any other model of transformers: --model NAME, FOLDER or FILE.gguf",),
+    )
+
+
+def _is_there(folder: Path | None) -> bool:
+    return folder is not None and folder.is_dir()
+
+
+def sample_table(manifest: Mapping[str, Any]) -> Table:
+    """Tabulate the sizes of the part and of the whole.
+
+    :param manifest: as ``manifest.json`` has it.
+    """
+    whole = manifest["source"]
+    rows = [(name, manifest[name], whole[name]) for name in ("entities", "relations", "triples")]
+    rows += [(split, manifest["splits"].get(split, 0), count) for split, count in whole["splits"].items()]
+    return Table(("", "kept", "of"), tuple(rows), notes=tuple(manifest["notes"]))
 
 
 def data_tables(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None = None) -> list[Table]:

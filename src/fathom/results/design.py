@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.errors import BadInput
-from fathom.reading import Faults, read_json_lines, repetition, stands
+from fathom.base.errors import BadInput
+from fathom.base.reading import Faults, read_json_lines, repetition, stands
 from fathom.store.folder import RunFolder
 
 FILE = "planted.jsonl"

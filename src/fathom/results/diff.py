@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput, all_of
-from fathom.metrics.significance import POWER
-from fathom.options import separated
+from fathom.base.errors import BadInput, all_of
+from fathom.base.options import separated
 from fathom.results import estimates
 from fathom.results.baselines import LEGENDS, BaselineComparison, RunBaselines, above_chance, verdict_text
 from fathom.results.claims import (
@@ -34,6 +33,7 @@ from fathom.results.edits import EditMeasure, edit_measures, edits_sentence, edi
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts, names_of
 from fathom.results.loading import AnyRun, check_depth, open_runs, read_runs
+from fathom.results.metrics.significance import POWER
 from fathom.results.pairing import common_facts, difference
 from fathom.results.recipes import combined
 from fathom.results.rows import Floats

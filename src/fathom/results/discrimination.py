@@ -10,10 +10,10 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from fathom.metrics.discrimination import Floats, Mask, auroc_components
-from fathom.metrics.uncertainty import ENOUGH
 from fathom.results import estimates
 from fathom.results.estimates import Estimate, point_estimate
+from fathom.results.metrics.discrimination import Floats, Mask, auroc_components
+from fathom.results.metrics.uncertainty import ENOUGH
 from fathom.results.samples import Sample
 
 CHANCE = 0.5

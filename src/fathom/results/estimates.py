@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from fathom.metrics import correlation as fits
-from fathom.metrics.significance import PERMUTATIONS, permutation_test, smallest_effect, smallest_unseen
-from fathom.metrics.table import SHARE
-from fathom.metrics.uncertainty import (
+from fathom.results import recipes
+from fathom.results.metrics import correlation as fits
+from fathom.results.metrics.significance import PERMUTATIONS, permutation_test, smallest_effect, smallest_unseen
+from fathom.results.metrics.table import SHARE
+from fathom.results.metrics.uncertainty import (
     FEWEST,
     Fold,
     Interval,
@@ -28,7 +29,6 @@ from fathom.metrics.uncertainty import (
     interval,
     widened,
 )
-from fathom.results import recipes
 from fathom.results.rows import Floats
 from fathom.results.samples import AND_SEED, Sample
 
@@ -61,7 +61,7 @@ class Estimate(NamedTuple):
     :param p_value: two-sided, that a difference or a correlation is zero; None of other numbers, and if undefined.
     :param sample: sampling unit, see :class:`fathom.results.samples.Sample`; "" without an interval.
     :param smallest: of a difference: the smallest that these values would have shown in four of five cases, see
-        :func:`fathom.metrics.significance.smallest_difference`; None of other numbers, and if undefined.
+        :func:`fathom.results.metrics.significance.smallest_difference`; None of other numbers, and if undefined.
     :param interval: basis of intervals of other confidence; not for JSON.
     :param form: display format: a share ".1%", a signed difference "+.1%"; not for JSON.
     """
@@ -218,7 +218,7 @@ def _correlation(result: Interval, x: npt.ArrayLike, recipe: str, sample: Sample
 def against_value(number: Estimate, value: float) -> Estimate:
     """Return number − value with the p value that the quantity is this value.
 
-    See :func:`fathom.metrics.uncertainty.against`; undefined where the number has no interval.
+    See :func:`fathom.results.metrics.uncertainty.against`; undefined where the number has no interval.
     """
     form = f"+{number.form.removeprefix('+')}"
     if number.interval is None:
@@ -265,8 +265,8 @@ def contrast(
 
     Strata count with n₁n₀ / (n₁ + n₀) (Mantel and Haenszel 1959). The p value is the larger of that of the interval,
     which sees how units or relations cluster, and that of a permutation of units
-    (:func:`fathom.metrics.significance.permutation_test`), which holds for the smallest groups. The standard error is
-    the largest of that between units, the deviation over permutations, and the one that a p value below
+    (:func:`fathom.results.metrics.significance.permutation_test`), which holds for the smallest groups. The standard
+    error is the largest of that between units, the deviation over permutations, and the one that a p value below
     :data:`INFORMATIVE` implies.
 
     :param values: shape (n), between *limits*.
@@ -309,7 +309,7 @@ def between(
     weights: Floats | None = None,
     fold: Fold | None = None,
 ) -> Interval:
-    """See :func:`fathom.metrics.uncertainty.interval`. :param values: shape (n); with *fold* shape (columns, n)."""
+    """See :mod:`fathom.results.metrics.uncertainty`. :param values: shape (n); with *fold* shape (columns, n)."""
     if sample.within is not None and sample.clusters is not None:  # each cluster's mean is one value of its group
         _, first, cluster = np.unique(np.asarray(sample.clusters), return_index=True, return_inverse=True)
         each = np.ones(len(cluster)) if weights is None else weights
@@ -369,12 +369,12 @@ def correlation_over_models(x: npt.ArrayLike, y: npt.ArrayLike, recipe: str) -> 
 
 
 def correlation_within(x: npt.ArrayLike, y: npt.ArrayLike, groups: Labels, sample: Sample, recipe: str) -> Estimate:
-    """Return r of pairs less the means of their groups; see :func:`fathom.metrics.correlation.correlate_within`."""
+    """Return r of pairs less the means of their groups; see :mod:`fathom.results.metrics.correlation`."""
     return _correlation(fits.correlate_within(x, y, groups, sample.clusters, **sample.ways), x, recipe, sample)
 
 
 def slope(x: Floats, y: Floats, sample: Sample, recipe: str) -> Estimate:
-    """Return the slope of y on x, shape (n) each; see :func:`fathom.metrics.correlation.slope`."""
+    """Return the slope of y on x, shape (n) each; see :func:`fathom.results.metrics.correlation.slope`."""
     return as_estimate(fits.slope(x, y, sample.clusters, **sample.ways), np.size(x), recipe, sample)
 
 
@@ -384,6 +384,6 @@ def intercept(x: Floats, y: Floats, sample: Sample, recipe: str) -> Estimate:
 
 
 def tetrad(gain: Floats, own: Floats, control: Floats, ease: Floats, sample: Sample, recipe: str) -> Estimate:
-    """Return what one latent variable cannot explain; see :func:`fathom.metrics.correlation.tetrad`."""
+    """Return what one latent variable cannot explain; see :func:`fathom.results.metrics.correlation.tetrad`."""
     result = fits.tetrad(gain, own, control, ease, sample.clusters, **sample.ways)
     return as_estimate(result, np.size(gain), recipe, sample)

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fathom.errors import BadInput
-from fathom.metrics.table import Metric
+from fathom.base.errors import BadInput
 from fathom.results import estimates
 from fathom.results.declarations import NATS
 from fathom.results.estimates import NOTHING, Estimate, point_estimate
+from fathom.results.metrics.table import Metric
 from fathom.results.recipes import recipe
 from fathom.results.rows import Floats, Ints, Rows, best_gold, grouped, split_values
 from fathom.results.samples import Sample, drawn

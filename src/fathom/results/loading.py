@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
-from fathom.errors import BadInput, all_of, refuse
+from fathom.base.errors import BadInput, all_of, refuse
 from fathom.results.facts import CUTS, WRITTEN, RunFacts
 from fathom.results.names import short_names
 from fathom.results.rows import Rows, grouped

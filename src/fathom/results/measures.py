@@ -16,9 +16,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fathom.metrics.table import Metric
 from fathom.results import recipes
 from fathom.results.estimates import Estimate, as_estimate, between, between_folds, over_baseline
+from fathom.results.metrics.table import Metric
 from fathom.results.recipes import MINUS
 from fathom.results.rows import Floats, Ints, Rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
 from fathom.store.folder import RunFolder
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from fathom.errors import BadInput, refuse
-from fathom.metrics.table import SHARE
-from fathom.reading import first_few
+from fathom.base.errors import BadInput, refuse
+from fathom.base.reading import first_few
 from fathom.results import estimates
 from fathom.results.estimates import Estimate, Noise, point_estimate
 from fathom.results.facts import RunFacts
+from fathom.results.metrics.table import SHARE
 from fathom.results.recipes import MINUS, combined
 from fathom.results.rows import Floats
 from fathom.results.samples import Sample

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scipy.special import bdtrc
 
-from fathom.metrics.significance import LEVEL
+from fathom.results.metrics.significance import LEVEL
 from fathom.results.rows import Ints, Rows
 
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from fathom.metrics.significance import LEVEL, POWER, smallest_difference
-from fathom.metrics.uncertainty import Spread
 from fathom.results.claims import FEWEST
 from fathom.results.estimates import Estimate, Noise
+from fathom.results.metrics.significance import LEVEL, POWER, smallest_difference
+from fathom.results.metrics.uncertainty import Spread
 from fathom.results.samples import RELATION
 from fathom.results.tables import Table
 

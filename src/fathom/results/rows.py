@@ -13,12 +13,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from fathom.base.errors import BadInput
 from fathom.data.queries import ENTITIES, OF_ANSWER, are_codes
-from fathom.errors import BadInput
-from fathom.metrics.confidence import Confidence, confidences
-from fathom.metrics.ranking import consistency, finest_rank, known_hits_at_k, reciprocal_mean_rank, reciprocal_rank
-from fathom.metrics.table import Metric
 from fathom.results.declarations import NATS, read_declarations
+from fathom.results.metrics.confidence import Confidence, confidences
+from fathom.results.metrics.ranking import (
+    consistency,
+    finest_rank,
+    known_hits_at_k,
+    reciprocal_mean_rank,
+    reciprocal_rank,
+)
+from fathom.results.metrics.table import Metric
 from fathom.results.samples import QUERY, RELATION, Origin, Sample, check_key, drawn
 from fathom.store.folder import RunFolder
 
@@ -282,7 +288,7 @@ class Rows:
         labels["answer"] = next(iter(self.gold[query]), None)
         return labels.get(key) or self.groups[query].get(key)
 
-    # --- values of predictions, for the steps of :mod:`fathom.metrics.table`
+    # --- values of predictions, for the steps of :mod:`fathom.results.metrics.table`
 
     def columns(self, metric: Metric) -> tuple[Floats, ...]:
         """Return the values of a metric's step, computed once."""

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fathom.errors import BadInput
-from fathom.metrics.uncertainty import Labels, Ways, enough_clusters
+from fathom.base.errors import BadInput
+from fathom.results.metrics.uncertainty import Labels, Ways, enough_clusters
 
 QUERY, FACT, RELATION = "query", "fact", "relation"
 ALWAYS = (QUERY, FACT, RELATION, "subject", "answer")
@@ -44,7 +44,7 @@ class Sample(NamedTuple):
 
     @property
     def ways(self) -> Ways:
-        """The further ways of drawing, as :func:`fathom.metrics.uncertainty.interval` takes them."""
+        """The further ways of drawing, as :func:`fathom.results.metrics.uncertainty.interval` takes them."""
         return {"within": self.within, "also": self.also, "single": self.key.partition(_WITHIN)[0] in SINGLE}
 
     @property

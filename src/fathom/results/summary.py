@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
-from fathom.metrics.table import METRICS, Metric, hits, metric
+from fathom.base.errors import BadInput
 from fathom.results.baselines import (
     LEGENDS,
     NAMES,
@@ -32,6 +31,7 @@ from fathom.results.claims import NO_DIFFERENCE, OPPOSITE, Claim, Decision, deci
 from fathom.results.estimates import NOTHING, Estimate, point_estimate
 from fathom.results.facts import ACCURACY
 from fathom.results.measures import PARTLY, measure
+from fathom.results.metrics.table import METRICS, Metric, hits, metric
 from fathom.results.names import short_names
 from fathom.results.positions import PreferredPosition, preferred_position
 from fathom.results.rows import Ints, Rows, alike_reasons, grouped

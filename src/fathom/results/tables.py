@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from rich.cells import cell_len
 
-from fathom.errors import BadInput
-from fathom.reading import first_few, shown
+from fathom.base.errors import BadInput
+from fathom.base.reading import first_few, shown
 
 if TYPE_CHECKING:  # statistics are loaded where there are numbers
     from fathom.results.estimates import Estimate

@@ -12,10 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from fathom.base.errors import BadInput
+from fathom.base.reading import file_exists, json_file
 from fathom.data.hierarchy import Above, finest
 from fathom.data.templates import ANSWER, SUBJECT, capitalized
-from fathom.errors import BadInput
-from fathom.metrics.ranking import (
+from fathom.results.baselines import BaselineComparison, above_chance, verdict_text
+from fathom.results.claims import UNDETERMINED, Claim, Decision
+from fathom.results.estimates import NOTHING, Estimate, difference, mean, point_estimate
+from fathom.results.measures import measure
+from fathom.results.metrics.ranking import (
     ByOthers,
     by_frequency,
     by_frequency_of_others,
@@ -23,12 +28,7 @@ from fathom.metrics.ranking import (
     reciprocal_mean_rank,
     reciprocal_rank,
 )
-from fathom.metrics.table import Metric, hits, metric
-from fathom.reading import file_exists, json_file
-from fathom.results.baselines import BaselineComparison, above_chance, verdict_text
-from fathom.results.claims import UNDETERMINED, Claim, Decision
-from fathom.results.estimates import NOTHING, Estimate, difference, mean, point_estimate
-from fathom.results.measures import measure
+from fathom.results.metrics.table import Metric, hits, metric
 from fathom.results.recipes import combined, recipe
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample, sample_of_origins

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fathom.errors import BadInput, RunFailed
-from fathom.reading.bounds import FOLDERS
-from fathom.reading.files import check_encoding
+from fathom.base.errors import BadInput, RunFailed
+from fathom.base.reading.bounds import FOLDERS
+from fathom.base.reading.files import check_encoding
 
 OWNERS = (
     *("manifest.json", "link.json", "study.json", "plan.json", "config.json", "facts.jsonl", "relations.jsonl"),

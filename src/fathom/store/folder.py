@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fathom.errors import BadInput, FathomError
-from fathom.progress import log
-from fathom.reading import Missing, Unreadable, as_read_back, json_lines, parquet_file, repetition, shown, stands
-from fathom.reading.files import first_few, parted, printable
+from fathom.base.errors import BadInput, FathomError
+from fathom.base.progress import log
+from fathom.base.reading import Missing, Unreadable, as_read_back, json_lines, parquet_file, repetition, shown, stands
+from fathom.base.reading.files import first_few, parted, printable
 from fathom.store.files import clear_temporaries, write_json, write_table
 from fathom.store.locks import AT_WORK, CLAIMS
 from fathom.store.manifest import CHAT_FRAME, CHAT_TOKENS, FORMAT, PARTS, RUN, RunManifest, read_manifest, read_parts
@@ -43,7 +43,7 @@ QUERIES = pa.schema(
 """``queries.parquet``; runs of version 0.1.0 lack some columns."""
 CANDIDATES = pa.schema([("set", pa.string()), ("position", pa.int64()), ("id", pa.string()), ("name", pa.string())])
 LARGEST_DIFFERENCE = "largest_difference"
-"""Circumstance of a run: see :mod:`fathom.scoring.evidence`."""
+"""Circumstance of a run: see :mod:`fathom.engine.scoring.evidence`."""
 SECONDS = "wall_seconds"
 """Circumstance of a run that a plan made: its time, from the selection of queries to the last shard."""
 _RUN_AGAIN = "run the probe again"
@@ -97,7 +97,7 @@ def _by_relation(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
 class RunFolder:
     """:param path: the folder; :meth:`start` creates or resumes it, reading needs it to exist.
     :param part: of a process that shares the run with others, such as "1/4".
-    :param command: what makes the run, for its circumstances (:mod:`fathom.run.command`).
+    :param command: what makes the run, for its circumstances (:mod:`fathom.probes.run.command`).
     """
 
     def __init__(self, path: str | Path, part: str | None = None, command: Mapping[str, Any] | None = None) -> None:

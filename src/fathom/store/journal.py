@@ -15,10 +15,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from fathom.errors import BadInput, RunFailed
-from fathom.reading import file_exists, json_value, read_bytes
-from fathom.reading.bounds import JOURNAL
-from fathom.reading.objects import Object
+from fathom.base.errors import BadInput, RunFailed
+from fathom.base.reading import file_exists, json_value, read_bytes
+from fathom.base.reading.bounds import JOURNAL
+from fathom.base.reading.objects import Object
 from fathom.store.files import make_folder
 
 Answer = dict[str, Any]

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fathom.errors import BadInput
-from fathom.reading import Unreadable, json_file
+from fathom.base.errors import BadInput
+from fathom.base.reading import Unreadable, json_file
 from fathom.store.files import clear_temporaries, make_folder
 
 MANIFESTS = ("manifest.json", "link.json", "study.json", "plan.json")

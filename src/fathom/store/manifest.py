@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from fathom.errors import BadInput
-from fathom.reading import Missing, Unreadable, json_file
-from fathom.reading.objects import Object, object_faults
+from fathom.base.errors import BadInput
+from fathom.base.reading import Missing, Unreadable, json_file
+from fathom.base.reading.objects import Object, object_faults
 
 RUN, LINK = "manifest.json", "link.json"
 PARTS = "parts"
@@ -79,7 +79,7 @@ class ProbeDeclarations(Object):
 
 
 class RunCommand(Object):
-    """The command that makes a run (:mod:`fathom.run.command`)."""
+    """The command that makes a run (:mod:`fathom.probes.run.command`)."""
 
     probe: str
     model: str

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from fathom.errors import BadInput, refuse
+from fathom.base.errors import BadInput, refuse
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder, add_up, compared, differences
 from fathom.store.locks import AT_WORK, exclusive_folder

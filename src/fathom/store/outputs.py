@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fathom._version import VERSION
-from fathom.errors import BadInput, MadeBefore, RunFailed
-from fathom.reading import Json, as_read_back, json_file, stands
+from fathom.base.errors import BadInput, MadeBefore, RunFailed
+from fathom.base.reading import Json, as_read_back, json_file, stands
 from fathom.store.files import check_name, make_folder, sync, write_json
 from fathom.store.locks import AT_WORK, lock_alone
 

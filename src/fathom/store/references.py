@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
 
 REFERENCES = Path(__file__).parent / "references"
 """A run folder for each model, named as in ``fathom model list``; ``make references`` makes them."""

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.errors import BadInput
-from fathom.reading import check_file, stands
+from fathom.base.errors import BadInput
+from fathom.base.reading import check_file, stands
 from fathom.store.files import whole_file
 
 PIECE = 1024

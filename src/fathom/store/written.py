@@ -9,8 +9,8 @@ import hashlib
 from contextlib import suppress
 from pathlib import Path
 
-from fathom.errors import BadInput
-from fathom.reading import Unreadable, json_file, opened, stands
+from fathom.base.errors import BadInput
+from fathom.base.reading import Unreadable, json_file, opened, stands
 from fathom.store.files import OWNERS, whole_file, write_json
 
 RECORD = ".written.json"

@@ -12,14 +12,14 @@ A study's module is loaded on first use. It defines
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
-from fathom.registry import Registry
+from fathom.base.registry import Registry
 from fathom.results.saving import Panels, Plot
 from fathom.results.tables import Table
 from fathom.studies import options
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fathom.data.queries import QuerySet
+    from fathom.plans.steps import PlannedStep, StepState
     from fathom.probes import Entry
     from fathom.probes.options import ProbeOptions
 
@@ -39,7 +40,6 @@ MODEL = "{model}"
 WORDING = "Does the way of asking matter?"
 PROBES = "Do probes agree, and can they be trusted?"
 MODELS = "How do models compare?"
-MEMORY = "Does a link predictor infer or remember? (see also the study memory of fathom plan)"
 REASONING = "Does a model know an ontology, and reason with it?"
 
 
@@ -62,12 +62,13 @@ class Study:
     """An entry of STUDIES.
 
     :param question: heading under which ``fathom study --help`` lists it.
-    :param takes: finished runs; models, if ``analyse`` makes the runs; or cells, link predictors of a plan, without a
-        command.
+    :param takes: finished runs; models, if ``analyse`` makes the runs; or cells, steps of a plan of which some may have
+        failed, without a command.
     :param options: of ``analyse``; its fields are flags.
     :param example: a command line, without "fathom study".
     :param without: fields of the options that the study sets itself.
     :param bounds: notes on an estimate of its runs, if these depend on their results.
+    :param cells: what the steps are that a study of cells takes, and how a plan gets them.
     :param leaves_out: whether ``analyse`` leaves out runs that cannot be used, such as unfinished ones, and lists them.
     """
 
@@ -79,6 +80,7 @@ class Study:
     example: str
     options: type[BaseModel] = RunsOptions
     without: tuple[str, ...] = ()
+    cells: str = ""
     leaves_out: bool = False
     bounds: tuple[str, ...] = ()
 
@@ -89,6 +91,18 @@ class Study:
         :param data: name or folder.
         """
         return list(self._function("plan")(options, model, data))
+
+    def cell_of(self, run: PlannedStep) -> Hashable | None:
+        """Return what tells a step from the others of a study of cells; None of one that it cannot take."""
+        return self._function("cell_of")(run)  # type: ignore[no-any-return]
+
+    def state_of_cell(self, run: PlannedStep, state: StepState) -> Any:
+        """Return what ``analyse`` of a study of cells takes of each step."""
+        return self._function("state_of_cell")(run, state)
+
+    def option_faults(self, options: BaseModel, runs: Sequence[str]) -> list[tuple[str, str]]:
+        """Return faults of the options of a study of cells, each with its option. :param runs: names in the plan."""
+        return list(self._function("option_faults")(options, runs))
 
     def analyse(self, runs: Any, *arguments: Any, **options: Any) -> Any:
         """Return the findings. :param options: of :attr:`options`; a study of models takes *arguments* instead."""
@@ -237,12 +251,6 @@ STUDIES: Registry[Study] = Registry(
             "perplexity",
             MODELS,
             "Do models answer better what they predict better? Accuracy against perplexity, of runs with --perplexity.",
-        ),
-        _of_runs(
-            "memory-slope",
-            MEMORY,
-            "Does a link predictor gain where its language model knew the fact? The slope of gain on knowledge.",
-            runs="runs/bert runs/simkgc-pretrained runs/simkgc-random",
         ),
         _of_runs(
             "ontology",

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
 from fathom.results.agreements import WITHIN, Agreement, agreement
 from fathom.results.claims import Claim, Contrast, decide_by_name, sentences
 from fathom.results.comparison import refusals_table

@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
-from fathom.metrics.discrimination import midranks
-from fathom.metrics.uncertainty import Labels
+from fathom.base.errors import BadInput
 from fathom.results import estimates
 from fathom.results.answers import confident
 from fathom.results.calibration import Scaled, calibration_difference, calibration_error, scale_temperature
@@ -23,6 +21,8 @@ from fathom.results.claims import Claim, Contrast, Decision, decide_by_name, sen
 from fathom.results.discrimination import above_chance, auroc
 from fathom.results.facts import RunFacts
 from fathom.results.loading import read_runs
+from fathom.results.metrics.discrimination import midranks
+from fathom.results.metrics.uncertainty import Labels
 from fathom.results.names import distinguished
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from scipy import stats
 
-from fathom.errors import BadInput, refuse
-from fathom.metrics.correlation import FittedLine, fit_line
+from fathom.base.errors import BadInput, refuse
 from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.facts import excluded_by_limit
 from fathom.results.loading import check_same
+from fathom.results.metrics.correlation import FittedLine, fit_line
 from fathom.results.rows import grouped
 from fathom.results.saving import Plot
 from fathom.results.tables import Table

@@ -1,8 +1,9 @@
 """Which facts separate models, which errors do models share, and which labels are worth a look?
 
 *Discrimination* is the point-biserial correlation, over models, of being right with the accuracy on the other facts.
-Labels are ranked by evidence for another answer (:mod:`fathom.metrics.items`). It proves nothing: models share errors.
-The shortened data set keeps the facts that separate models best. Pairs of models that did not choose it show its error.
+Labels are ranked by evidence for another answer (:mod:`fathom.results.metrics.items`). It proves nothing: models share
+errors. The shortened data set keeps the facts that separate models best. Pairs of models that did not choose it show
+its error.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
-from fathom.metrics.items import Ints, Mask, choose_items, count_shared_errors, label_evidence, rest_accuracy
-from fathom.metrics.significance import LEVEL, PERMUTATIONS, holm
+from fathom.base.errors import BadInput
 from fathom.results.claims import p_in_words, percent
 from fathom.results.estimates import Estimate, correlation_over_models, point_estimate
 from fathom.results.facts import RunFacts, names_of
 from fathom.results.loading import read_runs
+from fathom.results.metrics.items import Ints, Mask, choose_items, count_shared_errors, label_evidence, rest_accuracy
+from fathom.results.metrics.significance import LEVEL, PERMUTATIONS, holm
 from fathom.results.names import distinguished
 from fathom.results.pairing import common_facts
 from fathom.results.recipes import combined

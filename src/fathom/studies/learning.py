@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput, FathomError
+from fathom.base.errors import BadInput, FathomError
 from fathom.results import estimates
 from fathom.results.baselines import NO_KNOWLEDGE, RunBaselines
 from fathom.results.claims import percent

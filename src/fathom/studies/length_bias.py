@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
 from fathom.results.baselines import BASELINE_COLUMNS, STRONGEST, RunBaselines, strongest_columns
 from fathom.results.claims import Claim, Contrast, decide_by_name, sentences
 from fathom.results.estimates import Estimate, correlation, correlation_within
@@ -120,8 +120,8 @@ def _tokens(outcome: RunFacts, facts: Sequence[str], count: TokenCounter | None)
 
 def _counter(tokenizer: str) -> TokenCounter:
     """Return a function that counts the tokens of each text after a space, as names occur in statements."""
-    from fathom.models.parts import load_tokenizer
-    from fathom.scoring.tokens import token_counter
+    from fathom.engine.models.parts import load_tokenizer
+    from fathom.engine.scoring.tokens import token_counter
 
     count = token_counter(load_tokenizer(tokenizer))
     return lambda texts: count([" " + text for text in texts])

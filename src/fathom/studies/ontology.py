@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fathom.base.errors import BadInput, all_of, refuse
+from fathom.base.options import FOLDS
+from fathom.data.prompts.ontology import TASKS
 from fathom.data.selection.folds import folds_of
-from fathom.errors import BadInput, all_of, refuse
-from fathom.options import FOLDS
-from fathom.prompts.ontology import TASKS
 from fathom.results.baselines import verdict_text
 from fathom.results.claims import Claim, Decision, decide
 from fathom.results.estimates import Estimate, mean

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.data.hierarchy import KINDS, RIGHT, Above, kind_of_answer
-from fathom.metrics.ranking import by_frequency_of_others, finest_rank, hits_at_k
 from fathom.results.estimates import mean
+from fathom.results.metrics.ranking import by_frequency_of_others, finest_rank, hits_at_k
 from fathom.results.recipes import combined
 from fathom.results.rows import Floats, Rows, grouped
 from fathom.results.samples import Sample

@@ -8,8 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic_core import PydanticCustomError
 
-from fathom.data.selection.options import Words
-from fathom.options import (
+from fathom.base.options import (
     CIRCUMSTANCE,
     CLUSTER,
     FOLDS,
@@ -24,6 +23,7 @@ from fathom.options import (
     opt,
     separated,
 )
+from fathom.data.selection.options import Words
 from fathom.probes.options import ChoiceOptions, EntailmentOptions
 
 
@@ -72,20 +72,6 @@ class ComparisonOptions(StudyOptions):
         1, "The runs are of two models, each trained with so many seeds: all runs of one, then all of the other.", ge=1
     )
     cluster: str = opt("", TWO_WAYS, Group.OUTPUT)
-
-
-class MemoryOptions(StudyOptions):
-    """Options of the study of memory; models are the names of a plan's runs of link predictors."""
-
-    line: str | None = opt(None, "Model whose Hits@10 in base is a line in every figure, such as TransE.")
-    contrasts: tuple[tuple[str, str], ...] = opt(
-        (), "Pairs of models whose pre-trained cells are compared in each world, first − second."
-    )
-    controls: dict[str, str] = opt(
-        {},
-        "For a model with contaminated weights, the one with sham weights (fathom kgc pretrain --sham); only what it "
-        "knows beyond that is memory of the answers.",
-    )
 
 
 class AgreementOptions(RunsOptions):
@@ -170,7 +156,7 @@ class TimeOptions(StudyOptions):
 
 def _is_run(folder: Path) -> Path:
     """Report a bad folder together with the faults of the other options."""
-    from fathom.errors import BadInput
+    from fathom.base.errors import BadInput
     from fathom.store.folder import RunFolder
 
     try:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fathom.base.reading import Faults, read_json_lines
 from fathom.data.queries import QuerySet
-from fathom.reading import Faults, read_json_lines
 from fathom.results.claims import Claim, Contrast, decide
 from fathom.results.estimates import Estimate, contrast, difference, mean
 from fathom.results.recipes import combined, recipe

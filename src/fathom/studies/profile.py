@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
+from fathom.base.errors import BadInput
 from fathom.results import estimates
 from fathom.results.baselines import RANDOM, BaselineComparison, RunBaselines, above_chance
 from fathom.results.claims import Claim, Contrast, Decision, decide, percent, sentences

@@ -20,8 +20,8 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fathom.errors import BadInput, refuse
-from fathom.reading import Unreadable, read_text, repetition
+from fathom.base.errors import BadInput, refuse
+from fathom.base.reading import Unreadable, read_text, repetition
 from fathom.results.baselines import NO_KNOWLEDGE, STRONGEST, verdict_text
 from fathom.results.claims import NO_DIFFERENCE, percent
 from fathom.results.estimates import Estimate

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
-from fathom.metrics.ranking import places
-from fathom.metrics.significance import LEVEL
-from fathom.metrics.uncertainty import at_confidence
+from fathom.base.errors import BadInput
 from fathom.results.baselines import BaselineComparison, RunBaselines
 from fathom.results.claims import Decision
 from fathom.results.estimates import OVER_MODELS, Estimate, point_estimate
 from fathom.results.facts import ACCURACIES, BY_TEMPLATE, CUTS, FREE, RunFacts
+from fathom.results.metrics.ranking import places
+from fathom.results.metrics.significance import LEVEL
+from fathom.results.metrics.uncertainty import at_confidence
 from fathom.results.pairing import common_facts, difference
 from fathom.results.recipes import combined
 from fathom.results.rows import Floats

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput, refuse
+from fathom.base.errors import BadInput, refuse
 from fathom.results.claims import Claim, Contrast, decide_by_name, sentences
 from fathom.results.estimates import Estimate, correlation, difference, mean
 from fathom.results.facts import RunFacts

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput, all_of, refuse
+from fathom.base.errors import BadInput, all_of, refuse
 from fathom.results import estimates
 from fathom.results.claims import Claim, Contrast, Decision, decide_by_name, sentences
 from fathom.results.comparison import refusals_table

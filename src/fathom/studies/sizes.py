@@ -9,7 +9,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from fathom.errors import BadInput, all_of
+from fathom.base.errors import BadInput, all_of
 from fathom.results.baselines import NO_KNOWLEDGE, RunBaselines
 from fathom.results.estimates import point_estimate
 from fathom.results.facts import RunFacts

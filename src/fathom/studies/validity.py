@@ -14,9 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
-from fathom.metrics.correlation import subtract_means
-from fathom.metrics.significance import POWER
+from fathom.base.errors import BadInput
 from fathom.results import estimates
 from fathom.results.claims import (
     OPPOSITE,
@@ -32,6 +30,8 @@ from fathom.results.claims import (
 from fathom.results.design import design_of
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
+from fathom.results.metrics.correlation import subtract_means
+from fathom.results.metrics.significance import POWER
 from fathom.results.names import distinguished, short_names
 from fathom.results.recipes import MINUS, combined
 from fathom.results.rows import Floats, Rows, grouped

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
-from fathom.metrics.discrimination import Mask
-from fathom.metrics.table import metric
+from fathom.base.errors import BadInput
 from fathom.results.corrections import Preference, preference, without_prior
 from fathom.results.design import Design
 from fathom.results.discrimination import above_chance, auroc, auroc_difference
 from fathom.results.estimates import Estimate, correlation_within
 from fathom.results.facts import RunFacts
 from fathom.results.measures import measure
+from fathom.results.metrics.discrimination import Mask
+from fathom.results.metrics.table import metric
 from fathom.results.recipes import MINUS, combined
 from fathom.results.rows import Floats, Ints, Rows
 from fathom.results.samples import Sample

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fathom.base.errors import BadInput
+from fathom.base.reading import Faults, read_json_lines
+from fathom.base.reading import shown as quoted
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Template
-from fathom.errors import BadInput
-from fathom.reading import Faults, read_json_lines
-from fathom.reading import shown as quoted
 from fathom.results.bins import OF_NUMBERS, parse_number
 from fathom.results.design import PlantedFact, read_design
 from fathom.training.options import PlantOptions

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from string import ascii_lowercase
 
+from fathom.data.prompts.choices import OPTIONS, choices, shown
+from fathom.data.prompts.questions import CLOSING, asked
+from fathom.data.prompts.wording import question_line
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Prompt, Span
-from fathom.prompts.choices import OPTIONS, choices, shown
-from fathom.prompts.questions import CLOSING, asked
-from fathom.prompts.wording import question_line
 
 TEMPLATES, SENTENCES = "templates", "sentences"
 """The unseen templates and the natural sentences: ordinary statements, of facts of practice alone."""

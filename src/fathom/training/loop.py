@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from fathom.errors import RunFailed
+from fathom.base.errors import RunFailed
 from fathom.training.saving import State, TrainingFolder, random_state, set_random_state
 
 Batch = TypeVar("Batch")

@@ -12,20 +12,20 @@ from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerFast
 
+from fathom.base.errors import BadInput, refuse
+from fathom.base.progress import shown
+from fathom.base.reading import Json
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.readings import apply_reading, reading_faults
 from fathom.data.templates import ANSWER, SUBJECT, Prompt, Template
-from fathom.errors import BadInput, refuse
-from fathom.progress import shown
-from fathom.reading import Json
 from fathom.results.design import FILE, PlantedFact
 from fathom.store.files import write_json, write_json_lines
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom.training.design import draw_design, given_design
 from fathom.training.formats import CONTINUED, SENTENCES, TEMPLATES
 from fathom.training.loop import OnProgress
+from fathom.training.objectives import SENTINELS
 from fathom.training.options import PlantOptions
-from fathom.training.pretraining.objectives import SENTINELS
 from fathom.training.saving import TrainingFolder
 from fathom.training.small import ENCODER_DECODERS, fitted, learn_tokenizer, model_to_train, save, shape_faults
 from fathom.training.statements import Statements, readings_of

@@ -21,9 +21,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model, save_file
 from torch import nn
 
-from fathom.errors import BadInput, RunFailed
-from fathom.reading import check_file, file_exists
-from fathom.reading.bounds import CHECKPOINT
+from fathom.base.errors import BadInput, RunFailed
+from fathom.base.reading import check_file, file_exists
+from fathom.base.reading.bounds import CHECKPOINT
 from fathom.store.files import whole_file, write_text
 
 State = dict[str, Any]

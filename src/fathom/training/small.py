@@ -27,13 +27,13 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from fathom.errors import BadInput
-from fathom.models.base import Attention
-from fathom.models.loading import load
-from fathom.models.local import NetworkModel
-from fathom.reading import Json
+from fathom.base.errors import BadInput
+from fathom.base.reading import Json
+from fathom.engine.models.base import Attention
+from fathom.engine.models.loading import load
+from fathom.engine.models.local import NetworkModel
 from fathom.training.loop import Checkpoints, CurvePoint, OnProgress, adafactor, adamw, train
-from fathom.training.options import PlantOptions, PretrainOptions
+from fathom.training.options import ModelOptions
 from fathom.training.saving import TrainingFolder
 
 SPECIALS = PAD, BOS, EOS, UNKNOWN, MASK = "<pad>", "<s>", "</s>", "<unk>", "<mask>"
@@ -145,7 +145,7 @@ class TrainedNetwork(NamedTuple):
         return {"parameters": parameters, "steps": last.step, "seconds": self.seconds, "final_loss": last.loss}
 
 
-def shape_faults(options: PlantOptions | PretrainOptions) -> list[str]:
+def shape_faults(options: ModelOptions) -> list[str]:
     """Return what is wrong with the sizes."""
     if options.hidden_size % (2 * options.heads) == 0:
         return []
@@ -163,7 +163,7 @@ def model_to_train(name: str, kind: str) -> NetworkModel:
 
 
 def fitted(
-    options: PlantOptions | PretrainOptions,
+    options: ModelOptions,
     tokenizer: PreTrainedTokenizerBase,
     longest: int,
     batches: Iterable[Batch],

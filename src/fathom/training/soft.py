@@ -23,14 +23,14 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fathom.errors import BadInput
-from fathom.metrics.ranking import reciprocal_mean_rank
-from fathom.models.base import Model
-from fathom.reading import tensors_file
-from fathom.scoring.memory import Budget
-from fathom.scoring.rows import unfiltered_ranks
-from fathom.scoring.slots import CandidateTokens, Slot, SlotScores, SlotScoring, run_slots, slot_scores
-from fathom.scoring.tokens import name_tokens
+from fathom.base.errors import BadInput
+from fathom.base.reading import tensors_file
+from fathom.engine.models.base import Model
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.rows import unfiltered_ranks
+from fathom.engine.scoring.slots import CandidateTokens, Slot, SlotScores, SlotScoring, run_slots, slot_scores
+from fathom.engine.scoring.tokens import name_tokens
+from fathom.results.metrics.ranking import reciprocal_mean_rank
 from fathom.store.files import whole_file, write_text
 from fathom.training.loop import Epoch, Hooks, Loop, Rules, Stage
 

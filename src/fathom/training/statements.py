@@ -16,15 +16,15 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
+from fathom.base.reading import read_text
 from fathom.data.queries import QuerySet
 from fathom.data.templates import Prompt
-from fathom.reading import read_text
+from fathom.engine.scoring.tokens import Role, Tokens, encode_causal, encode_masked
+from fathom.engine.scoring.trie import padded
 from fathom.results.design import PlantedFact
-from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
-from fathom.scoring.trie import padded
 from fathom.training.formats import CONTINUED, SHARE, taught_texts
+from fathom.training.objectives import Objective, encode_statements
 from fathom.training.options import PlantOptions
-from fathom.training.pretraining.objectives import Objective, encode_statements
 from fathom.training.small import ENCODER_DECODERS, NO_TARGET, SPECIALS, Batch
 
 WINDOW = 16

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from fathom._version import VERSION
+from fathom.base.errors import RunFailed
+from fathom.base.reading import Faults, Unreadable, check_file, json_file
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.errors import RunFailed
-from fathom.reading import Faults, Unreadable, check_file, json_file
 from fathom.store.files import whole_file, write_json
 
 BIG = 1_000_000

@@ -12,6 +12,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from fathom.base.errors import BadInput
 from fathom.data.columns import is_blank
 from fathom.data.graph.seen import Training, keys_of, popularity, training_of
 from fathom.data.knowledge import KnowledgeGraph
@@ -27,7 +28,6 @@ from fathom.data.queries import (
     Relation,
 )
 from fathom.data.templates import Template
-from fathom.errors import BadInput
 
 BLOCK = 1 << 16
 

@@ -20,6 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fathom.base.errors import BadInput, refuse
+from fathom.base.reading import first_few, read_text
 from fathom.data.graph.queries import (
     EntityCandidates,
     GraphQuerySet,
@@ -34,8 +36,6 @@ from fathom.data.selection.pools import moved, pooled
 from fathom.data.selection.readings import apply_reading, reading_faults
 from fathom.data.selection.reversal import reverse_queries
 from fathom.data.statistics import CountTokens
-from fathom.errors import BadInput, refuse
-from fathom.reading import first_few, read_text
 
 EVERY_SPLIT = "all"
 _SAME_SPLIT = {"valid": "dev", "validation": "dev", "val": "dev"}

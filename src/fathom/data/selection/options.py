@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from fathom.options import CIRCUMSTANCE, EVERYTHING, LATER, Group, Seed, opt, separated
+from fathom.base.options import CIRCUMSTANCE, EVERYTHING, LATER, Group, Seed, opt, separated
 
 Reading = Literal["auto", "template-based", "template-free"]
 Alteration = Literal["no", "negated", "misprimed", "paraphrased", "truncated", "no-subject"]

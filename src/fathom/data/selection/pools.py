@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from fathom.base.errors import BadInput
+from fathom.base.reading import Unreadable, read_text
+from fathom.base.reading.bounds import NAME
+from fathom.base.reading.spelling import tidy
 from fathom.data.graph.queries import EntityCandidates, GraphQuerySet, candidate_set
 from fathom.data.queries import CandidateSet, Direction, Query, QuerySet, unrankable
-from fathom.errors import BadInput
-from fathom.reading import Unreadable, read_text
-from fathom.reading.bounds import NAME
-from fathom.reading.spelling import tidy
 
 RELATION, DATA = "relation", "data"
 

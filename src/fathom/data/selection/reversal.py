@@ -12,11 +12,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from fathom.base.errors import refuse
+from fathom.base.reading import first_few
 from fathom.data.graph.queries import TripleQueries
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import ANSWER, SUBJECT, Template
-from fathom.errors import refuse
-from fathom.reading import first_few
 
 _SHOWN = 5
 

@@ -1,6 +1,6 @@
 """Arguments of one and more facts, and altered texts from which the answer does not follow: how far a model follows.
 
-The texts are those of :mod:`fathom.prompts.alterations`; all depths have the same items. The verdicts are those of
+The texts are those of :mod:`fathom.data.prompts.alterations`; all depths have the same items. The verdicts are those of
 :mod:`fathom.studies.reasoning.conclusions`: at depth 1 they are the entailment study's own.
 """
 
@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from fathom.base.errors import BadInput
+from fathom.data.formats import locate
+from fathom.data.formats.ontology import AXIOM_FILE, Axioms, read_axioms
+from fathom.data.prompts.alterations import DISTRACTORS, WHOLE, argument_queries
+from fathom.data.prompts.axioms import DISJOINT, AxiomItem, axiom_items, axiom_queries
 from fathom.data.queries import QuerySet
-from fathom.errors import BadInput
-from fathom.formats import locate
-from fathom.formats.ontology import AXIOM_FILE, Axioms, read_axioms
-from fathom.prompts.alterations import DISTRACTORS, WHOLE, argument_queries
-from fathom.prompts.axioms import DISJOINT, AxiomItem, axiom_items, axiom_queries
 from fathom.results.estimates import NOTHING, Estimate, difference, mean, point_estimate
 from fathom.results.names import folder_names
 from fathom.results.rows import Floats, Rows, grouped

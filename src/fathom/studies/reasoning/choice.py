@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput
-from fathom.prompts.alterations import PLAIN
-from fathom.prompts.choices import NO_OPTION
+from fathom.base.errors import BadInput
+from fathom.data.prompts.alterations import PLAIN
+from fathom.data.prompts.choices import NO_OPTION
 from fathom.results.estimates import Estimate, mean
 from fathom.results.names import short_names
 from fathom.results.recipes import combined, recipe

@@ -1,4 +1,4 @@
-"""Conclusions of all studies of reasoning, from arguments and their altered texts (:mod:`fathom.prompts.alterations`).
+"""Conclusions of all studies of reasoning, from arguments and altered texts (:mod:`fathom.data.prompts.alterations`).
 
 The gain of an item is the value of its whole text less that of its *best* altered text. So no mixture of shortcuts, one
 of which fits some items and another the rest, has a mean gain above zero. The value is 1 / rank, or the credit of a
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.prompts.alterations import (
+from fathom.data.prompts.alterations import (
     ANOTHER_SECOND,
     COUNTERFACTUAL,
     NEEDED,
@@ -26,7 +26,7 @@ from fathom.prompts.alterations import (
     WHOLE,
     needed,
 )
-from fathom.prompts.ontology import ENOUGH_ITEMS
+from fathom.data.prompts.ontology import ENOUGH_ITEMS
 from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED, Claim, Contrast, Decision, decide
 from fathom.results.estimates import Estimate, contrast, difference, mean
 from fathom.results.recipes import recipe

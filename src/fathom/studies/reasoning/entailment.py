@@ -12,9 +12,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fathom.data.prompts.alterations import COMBINES, COUNTERFACTUAL, PLAIN, REMEMBERS, argument_queries
+from fathom.data.prompts.entailment import ABSENT, EXPLICIT, IMPLICIT
 from fathom.data.queries import QuerySet
-from fathom.prompts.alterations import COMBINES, COUNTERFACTUAL, PLAIN, REMEMBERS, argument_queries
-from fathom.prompts.entailment import ABSENT, EXPLICIT, IMPLICIT
 from fathom.results.estimates import Estimate, mean, point_estimate
 from fathom.results.names import folder_names
 from fathom.results.recipes import recipe

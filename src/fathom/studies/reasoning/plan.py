@@ -8,27 +8,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fathom.base.errors import BadInput, all_of, refuse
+from fathom.base.options import EVERYTHING, FOLDS
+from fathom.base.progress import log
+from fathom.data.formats import locate, read
+from fathom.data.formats.ontology import Hierarchy, read_hierarchy
+from fathom.data.formats.ontoprobe import PROPERTY_FILE, is_ontoprobe, read_patterns
+from fathom.data.prompts.entailment import SUBSETS, WORDINGS, RuleWording, items, sources
+from fathom.data.prompts.ontology import ENOUGH_ITEMS, RULES, TASKS, Patterns, few_items
 from fathom.data.queries import QuerySet
 from fathom.data.selection import folds
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
-from fathom.errors import BadInput, all_of, refuse
-from fathom.formats import locate, read
-from fathom.formats.ontology import Hierarchy, read_hierarchy
-from fathom.formats.ontoprobe import PROPERTY_FILE, is_ontoprobe, read_patterns
-from fathom.models.base import Attention, Model
-from fathom.models.options import ServerOptions
-from fathom.models.server import ChatServer
-from fathom.options import EVERYTHING, FOLDS
+from fathom.engine.models.base import Attention, Model
+from fathom.engine.models.options import ServerOptions
+from fathom.engine.models.server import ChatServer
+from fathom.engine.scoring.slots import MaskCount, SlotPooling, SlotScoring
+from fathom.engine.scoring.statements import Reduction, Score, StatementScoring
 from fathom.probes.entailment import ALTERNATIVE
 from fathom.probes.options import ChoiceOptions, EntailmentOptions
-from fathom.progress import log
-from fathom.prompts.entailment import SUBSETS, WORDINGS, RuleWording, items, sources
-from fathom.prompts.ontology import ENOUGH_ITEMS, RULES, TASKS, Patterns, few_items
 from fathom.results.rows import Rows
 from fathom.results.samples import check_key
-from fathom.scoring.slots import MaskCount, SlotPooling, SlotScoring
-from fathom.scoring.statements import Reduction, Score, StatementScoring
 from fathom.store.folder import RunFolder
 from fathom.studies.options import EntailmentStudyOptions
 

@@ -4,7 +4,7 @@
 ``premises-…``  the same tasks about pseudowords: would the model say P2 anyway?
 ``words``, ``learnt-conjunction``, ``learnt-templates``, ``learnt``
                 the hypothesis in each wording, with the premises stated and not stated
-``arguments``   arguments and their altered texts (:mod:`fathom.prompts.alterations`)
+``arguments``   arguments and their altered texts (:mod:`fathom.data.prompts.alterations`)
 
 *Implicit* is the half of the premises that is remembered better, *absent* the other half, by the reciprocal rank of the
 best gold answer, ties in the order of the data. With an odd count the middle one is in neither half. P2 is halved for
@@ -24,18 +24,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from fathom.data.queries import QuerySet
-from fathom.data.selection.filters import select
-from fathom.data.selection.folds import all_with_folds, folds_of_queries
-from fathom.data.selection.options import Selection
-from fathom.data.templates import SUBJECT
-from fathom.errors import BadInput
-from fathom.models.base import Attention, Model
-from fathom.options import CIRCUMSTANCE, EVERYTHING, FOLDS
-from fathom.probes import ENTAILMENT
-from fathom.probes.options import EntailmentOptions, OntologyOptions, StatementOptions
-from fathom.prompts.choices import OPTIONS, Choices, choices
-from fathom.prompts.entailment import (
+from fathom.base.errors import BadInput
+from fathom.base.options import CIRCUMSTANCE, EVERYTHING, FOLDS
+from fathom.data.prompts.choices import OPTIONS, Choices, choices
+from fathom.data.prompts.entailment import (
     ABSENT,
     IMPLICIT,
     SUBSETS,
@@ -44,12 +36,20 @@ from fathom.prompts.entailment import (
     rule_texts,
     second_premises,
 )
-from fathom.prompts.nonce import NonceWords, excerpt_of
-from fathom.prompts.ontology import RULES, TEMPLATES
+from fathom.data.prompts.nonce import NonceWords, excerpt_of
+from fathom.data.prompts.ontology import RULES, TEMPLATES
+from fathom.data.queries import QuerySet
+from fathom.data.selection.filters import select
+from fathom.data.selection.folds import all_with_folds, folds_of_queries
+from fathom.data.selection.options import Selection
+from fathom.data.templates import SUBJECT
+from fathom.engine.models.base import Attention, Model
+from fathom.probes import ENTAILMENT
+from fathom.probes.options import EntailmentOptions, OntologyOptions, StatementOptions
+from fathom.probes.run import run
 from fathom.results.estimates import point_estimate
 from fathom.results.recipes import recipe
 from fathom.results.rows import Floats, Rows, grouped
-from fathom.run import run
 from fathom.store.folder import RunFolder
 from fathom.studies import MODEL, Announce, PlannedRun
 from fathom.studies.reasoning.conclusions import is_remembered
@@ -111,14 +111,14 @@ def _split(values: Mapping[str, float], best: Sequence[str], worst: Sequence[str
 
 def has_twins(model: Model) -> bool:
     """Return whether a model has untrained twins; one on a server has none."""
-    from fathom.models.local import LocalModel
+    from fathom.engine.models.local import LocalModel
 
     return isinstance(model, LocalModel)
 
 
 def untrained_twins(model: Any, count: int) -> Iterator[Model]:
     """Yield models of the same shape and tokenizer with random weights; none for a model server."""
-    from fathom.models.loading import untrained
+    from fathom.engine.models.loading import untrained
 
     return (untrained(model, seed) for seed in range(count if has_twins(model) else 0))
 

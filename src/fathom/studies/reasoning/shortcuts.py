@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fathom.data.prompts.alterations import NEEDED, WHOLE, needed
+from fathom.data.prompts.axioms import DISJOINT
 from fathom.data.queries import QuerySet
-from fathom.prompts.alterations import NEEDED, WHOLE, needed
-from fathom.prompts.axioms import DISJOINT
 from fathom.results.rows import grouped
 
 SOLVES = 0.1

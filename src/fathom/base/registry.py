@@ -1,0 +1,97 @@
+"""Registries that other packages can extend: commands, probes, formats, metrics, studies, kinds of runs, presets.
+
+A package adds an entry through an entry point of the registry's group, such as ``fathom.probes``; a script or test
+calls :meth:`Registry.add`. See docs/howto/extend.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Protocol, TypeVar
+
+from fathom.base.errors import BadInput, alike
+
+
+class Named(Protocol):
+    """An entry of a registry."""
+
+    @property
+    def name(self) -> str:
+        """The name that users type."""
+        ...
+
+
+Entry = TypeVar("Entry", bound=Named)
+REGISTRIES: list[Registry[Any]] = []
+"""All registries in use."""
+
+
+class Registry(Mapping[str, Entry]):
+    """Entries by name, in order: Fathom's own, then those of installed packages.
+
+    :param kind: of entries, such as "probe".
+    :param group: of its entry points, such as "fathom.probes".
+    :param entries: of Fathom.
+    """
+
+    def __init__(self, kind: str, group: str, entries: Iterable[Entry]) -> None:
+        self.kind, self.group = kind, group
+        self.faults: list[str] = []
+        """One line for each entry point that failed to load."""
+        self._entries: dict[str, Entry] = {}
+        self._is_loaded = False
+        for entry in entries:
+            self.add(entry)
+        REGISTRIES.append(self)
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry. :raises ValueError: its name is taken."""
+        if entry.name in self._entries:
+            raise ValueError(f"there is a {self.kind} '{entry.name}' already")
+        self._entries[entry.name] = entry
+
+    def remove(self, entry: Entry) -> None:
+        """Remove an entry."""
+        del self._entries[entry.name]
+
+    def find(self, name: str) -> Entry:
+        """Return the entry of that name. :raises BadInput: there is none; all names are listed."""
+        if name not in self:
+            like = alike(name, self, 1)
+            meant = f"did you mean {like[0]}? " if like else ""
+            raise BadInput([f"no {self.kind} '{name}': {meant}there is {', '.join(self)}", *self.faults])
+        return self[name]
+
+    def entries(self) -> list[Entry]:
+        """Return all entries."""
+        return list(self.values())
+
+    def __getitem__(self, name: str) -> Entry:
+        self._load()
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(list(self._entries))
+
+    def __len__(self) -> int:
+        self._load()
+        return len(self._entries)
+
+    def _load(self) -> None:
+        """Load entry points on first use: packages may import the registry to construct their entries."""
+        if self._is_loaded:
+            return
+        self._is_loaded = True
+        for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
+            try:
+                self.add(point.load())
+            except Exception as error:  # a foreign module may raise anything
+                self.faults.append(
+                    f"{_package(point)} adds the {self.kind} '{point.name}', which cannot be loaded: {error!r}"
+                )
+
+
+def _package(point: EntryPoint) -> str:
+    return f"the package {point.dist.name}" if point.dist is not None else point.value

@@ -1,6 +1,0 @@
-"""Balanced probes from Wikidata, made as BEAR was made (Wiland et al. 2024, sections 2 and 4)."""
-
-from fathom.building.bear.build import BuiltBear, build_bear, forecast_bear
-from fathom.building.bear.plan import BearPlan, read_plan
-
-__all__ = ["BearPlan", "BuiltBear", "build_bear", "forecast_bear", "read_plan"]

@@ -1,0 +1,109 @@
+"""Types of a graph's entities, from a file that says them.
+
+``entity2type.txt``: ``id<TAB>type``, a line for each type (zjunlp/KNN-KG, ``dataset/WN18RR_ind``).
+``entity2types.json`` and ``types.en.json`` with labels of the types: CoDEx. ``entity2text_withtype.txt``: ``id<TAB>type
+name`` (zjunlp/KNN-KG, ``dataset/FB15k-237``); what precedes the name that the graph has is the type. An entity has one
+type here: of several that which most entities of the graph have, the first listed of those level.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fathom.base.reading import Faults
+from fathom.data.columns import Columns
+from fathom.data.formats.base import read_object
+from fathom.data.knowledge import Places
+
+BEFORE_NAMES = "entity2text_withtype"
+TYPES = ("entity2type", "entity2types", BEFORE_NAMES)
+LABELS = "types.en"
+JSON = (".json", ".json.gz")
+_EXPECTED = '{"id": ["type", …], …}'
+
+
+def read_types(file: Path, labels: Path | None, entities: pa.Table, faults: Faults) -> pa.Array:
+    """Return the type of each entity, "" for none.
+
+    :param file: one named by :data:`TYPES`, JSON or lines by its ending. Entities that the graph lacks are passed over.
+    :param labels: what types are called; None where each is called as it stands.
+    :param entities: with ``id`` and ``name``.
+    :returns: a column of texts, shape (entities,).
+    """
+    ids = entities.column("id").combine_chunks()
+    if file.name.endswith(JSON):
+        typed, types = _from_json(file, faults)
+    else:
+        part = Columns(file, ("id", "type"), faults)
+        for name in part.names:
+            part.refuse_empty(name)
+        typed, types = part["id"].combine_chunks(), part["type"].combine_chunks()
+    if file.name.startswith(BEFORE_NAMES):
+        typed, types = _before_names(file, typed, types, entities, faults)
+    owner = pc.index_in(typed, value_set=ids)
+    known = pc.is_valid(owner)
+    types = types.filter(known).dictionary_encode()
+    chosen = _commonest(np.asarray(owner.filter(known), dtype=np.int64), np.asarray(types.indices, dtype=np.int64))
+    places = np.full(len(ids), -1, dtype=np.int64)
+    places[chosen[0]] = chosen[1]
+    called = types.dictionary if labels is None else _called(types.dictionary, labels, faults)
+    column = pc.fill_null(called.take(pa.array(places, mask=places < 0)), "")
+    missing = int((places < 0).sum())
+    if missing and not faults.found:
+        faults.note(file, None, f"{missing:,} of {len(ids):,} entities have no type")
+    return column
+
+
+def _commonest(owner: Places, type_: Places) -> tuple[Places, Places]:
+    """Return the owners, each once, and their types. :param owner, type_: pairs in the order listed."""
+    first = np.unique(np.stack([owner, type_]), axis=1, return_index=True)[1]  # a pair may stand there twice
+    owner, type_ = owner[np.sort(first)], type_[np.sort(first)]
+    times = np.bincount(type_)
+    order = np.lexsort((np.arange(len(owner)), -times[type_], owner))
+    owners, place = np.unique(owner[order], return_index=True)
+    return owners, type_[order][place]
+
+
+def _before_names(
+    file: Path, ids: pa.Array, texts: pa.Array, entities: pa.Table, faults: Faults
+) -> tuple[pa.Array, pa.Array]:
+    """Return ids and types of the texts that are a type and the entity's name; others are counted."""
+    names = dict(zip(entities.column("id").to_pylist(), entities.column("name").to_pylist(), strict=True))
+    rows = [(id_, text.strip()) for id_, text in zip(ids.to_pylist(), texts.to_pylist(), strict=True) if id_ in names]
+    pairs = [
+        (id_, text.removesuffix(names[id_]).strip())
+        for id_, text in rows
+        if names[id_] and text.endswith(f" {names[id_]}")
+    ]
+    if rows and not pairs and not faults.found:
+        id_, text = rows[0]
+        expected = f"expected 'TYPE {names[id_]}' for {id_!r}, found {text[:60]!r}"
+        faults.add(file, None, f"no text ends in the name of its entity: {expected}")
+    return _columns(pairs)
+
+
+def _columns(pairs: list[tuple[str, str]]) -> tuple[pa.Array, pa.Array]:
+    return pa.array([id_ for id_, _ in pairs], pa.string()), pa.array([type_ for _, type_ in pairs], pa.string())
+
+
+def _from_json(file: Path, faults: Faults) -> tuple[pa.Array, pa.Array]:
+    pairs: list[tuple[str, str]] = []
+    for id_, types in read_object(file, faults, _EXPECTED).items():
+        if isinstance(types, list) and all(isinstance(type_, str) and type_.strip() for type_ in types):
+            pairs += [(id_, type_) for type_ in types]
+        else:
+            faults.add(file, None, f"types of {id_!r}: expected {_EXPECTED}, found {str(types)[:60]}")
+            break
+    return _columns(pairs)
+
+
+def _called(types: pa.Array, labels: Path, faults: Faults) -> pa.Array:
+    """Return types by their labels, without one by themselves."""
+    content = read_object(labels, faults, '{"type": {"label": "…"}, …}')
+    about = [content.get(type_) for type_ in types.to_pylist()]
+    names = [str(one.get("label") or "").strip() if isinstance(one, dict) else "" for one in about]
+    return pa.array([label or type_ for label, type_ in zip(names, types.to_pylist(), strict=True)], pa.string())

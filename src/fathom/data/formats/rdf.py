@@ -1,0 +1,173 @@
+"""Knowledge graphs as RDF: N-Triples and Turtle (``.nt``, ``.ttl``, also ``.gz``), read through pyoxigraph.
+
+``train``, ``dev`` (or ``valid``) and ``test`` by the names of the files; else all files together, without splits.
+Other than splits, files only name things. An entity's name is its ``rdfs:label``, ``skos:prefLabel`` or
+``schema:name`` (English first, then without a language), else the end of its IRI; ``skos:altLabel`` are its other
+names, ``rdfs:comment`` or ``schema:description`` its description. Other literals are no triples between entities and
+are left out, and so is what describes the vocabulary itself (domains, ranges, types from OWL); notes count both.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from dataclasses import dataclass, field
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fathom.base.reading import Faults
+from fathom.base.reading.spelling import tidy
+from fathom.data.formats.base import Format
+from fathom.data.formats.kg import graph_data, split_of
+from fathom.data.formats.rdf_syntax import name_of, one_line, quads
+from fathom.data.graph.cache import cached
+from fathom.data.knowledge import KnowledgeGraph, consecutive, entity_table
+from fathom.data.queries import QuerySet
+
+_ENDINGS = (".nt", ".ttl", ".nt.gz", ".ttl.gz")
+_RDFS, _SKOS = "http://www.w3.org/2000/01/rdf-schema#", "http://www.w3.org/2004/02/skos/core#"
+_SCHEMA = ("http://schema.org/", "https://schema.org/")
+_NAME = [f"{_RDFS}label", f"{_SKOS}prefLabel", *(f"{s}name" for s in _SCHEMA)]
+_TEXTS = [*_NAME, *(f"{s}description" for s in _SCHEMA), f"{_RDFS}comment"]
+_ALIAS = f"{_SKOS}altLabel"
+_VOCABULARIES = (_RDFS, "http://www.w3.org/2002/07/owl#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#")
+_ABOUT_PROPERTIES = {f"{_RDFS}{name}" for name in ("domain", "range", "isDefinedBy", "seeAlso")}
+
+
+def _read(path: Path, faults: Faults) -> QuerySet | None:
+    """:raises MissingExtra: pyoxigraph is not installed."""
+    files = _files(path)
+    graph = cached(files, faults, lambda: _read_graph(files, faults))
+    return graph_data(path, graph, faults)
+
+
+def _files(path: Path) -> list[Path]:
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return [file for file in files if file.name.endswith(_ENDINGS)]
+
+
+Texts = dict[str, tuple[tuple[int, int], str]]
+"""The best text of each id, after its rank: English first, then without a language, then by predicate."""
+
+
+@dataclass
+class _Terms:
+    """Numbers of ids, and their texts from literals."""
+
+    entities: dict[str, int] = field(default_factory=dict)
+    relations: dict[str, int] = field(default_factory=dict)
+    names: Texts = field(default_factory=dict)
+    descriptions: Texts = field(default_factory=dict)
+    aliases: dict[str, list[str]] = field(default_factory=dict)
+    literals: int = 0
+    vocabulary: int = 0
+
+    def take(self, statement: Any) -> tuple[int, ...]:
+        """Return the numbers of a triple between entities; the empty tuple for other statements."""
+        subject, predicate, object_ = _id(statement.subject), statement.predicate.value, statement.object
+        if hasattr(object_, "datatype"):
+            self.literal(subject, predicate, object_.value, object_.language)
+            return ()
+        other = _id(object_)
+        if other.startswith(_VOCABULARIES) or predicate in _ABOUT_PROPERTIES:
+            self.vocabulary += 1
+            return ()
+        return (
+            self.entities.setdefault(subject, len(self.entities)),
+            self.relations.setdefault(predicate, len(self.relations)),
+            self.entities.setdefault(other, len(self.entities)),
+        )
+
+    def literal(self, subject: str, predicate: str, value: str, language: str | None) -> None:
+        # English before no language and others
+        tongue = 1 if language is None else 2 * (language.split("-")[0].lower() != "en")
+        if predicate in _TEXTS:
+            texts = self.names if predicate in _NAME else self.descriptions
+            candidate = ((tongue, _TEXTS.index(predicate)), tidy(one_line(value)))
+            texts[subject] = min(texts.get(subject, candidate), candidate, key=itemgetter(0))
+        elif predicate == _ALIAS and tongue < 2:
+            self.aliases.setdefault(subject, []).append(tidy(one_line(value)))
+        elif predicate != _ALIAS:
+            self.literals += 1
+
+    def name_of(self, id_: str) -> str:
+        return self.names[id_][1] if id_ in self.names else _end_of(id_)
+
+    def entity_table(self) -> pa.Table:
+        ids = list(self.entities)
+        described = [self.descriptions[id_][1] if id_ in self.descriptions else "" for id_ in ids]
+        others = [list(dict.fromkeys(self.aliases.get(id_, ()))) for id_ in ids]
+        return entity_table(
+            pa.array(ids, pa.string()),
+            pa.array(map(self.name_of, ids), pa.string()),
+            pa.array(described, pa.string()),
+            pa.array(others, pa.list_(pa.string())),
+        )
+
+    def relation_table(self) -> pa.Table:
+        names = [self.names[id_][1] if id_ in self.names else _spaced(_end_of(id_)) for id_ in self.relations]
+        return pa.table({"id": pa.array(self.relations, pa.string()), "name": pa.array(names, pa.string())})
+
+
+def _read_graph(files: list[Path], faults: Faults) -> KnowledgeGraph | None:
+    reader = _Terms()
+    by_split = {split: [file for file in files if split_of(file) == split] for split in ("train", "dev", "test")}
+    rest = [file for file in files if split_of(file) is None]
+    parts_by_split = {split: members for split, members in by_split.items() if members} or {"": rest}
+    rows = {split: [_triples(file, reader, faults) for file in members] for split, members in parts_by_split.items()}
+    if "" not in rows:
+        _only_names(rest, reader, faults)
+    triples = np.concatenate([part for parts in rows.values() for part in parts])
+    if not len(triples) and not faults.found:
+        faults.add(files[0], None, "no triples between entities: every object is a literal")
+    if faults.found:
+        return None
+    for count, what in ((reader.literals, "literals (numbers, dates, texts)"), (reader.vocabulary, "the vocabulary")):
+        if count:
+            faults.note(files[0].parent, None, f"{count:,} triples about {what} are left out")
+    if nameless := [id_ for id_ in reader.entities if not reader.name_of(id_).strip()]:
+        message = f"{len(nameless):,} entities have no name, e.g. {nameless[0]}: what asks of them is unscored"
+        faults.note(files[0].parent, None, message)
+    splits = consecutive({split: sum(map(len, parts)) for split, parts in rows.items()})
+    columns = np.ascontiguousarray(triples.T)
+    return KnowledgeGraph.from_used(reader.entity_table(), reader.relation_table(), list(columns), splits)
+
+
+def _only_names(files: list[Path], reader: _Terms, faults: Faults) -> None:
+    """Read names from files that are no split; their other entities are dropped."""
+    known = (dict(reader.entities), dict(reader.relations))
+    for file in files:
+        extra = _triples(file, reader, faults)
+        if len(extra):
+            faults.note(file, None, f"{len(extra):,} triples are left out: the file is neither train, dev nor test")
+    reader.entities, reader.relations = known
+
+
+def _triples(file: Path, reader: _Terms, faults: Faults) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """Read head, relation and tail, shape (triples, 3)."""
+    numbers = array("i")
+    for statement in quads(file, faults):
+        numbers.extend(reader.take(statement))
+    return np.array(numbers, dtype=np.int32).reshape(-1, 3)
+
+
+def _id(node: Any) -> str:
+    """Return an IRI, or ``_:b0`` for a blank node."""
+    return str(node.value) if type(node).__name__ == "NamedNode" else str(node)
+
+
+def _end_of(iri: str) -> str:
+    """Return the end of an IRI as words; a blank node has no name."""
+    return "" if iri.startswith(("_:", "<<")) else name_of(iri).strip()
+
+
+def _spaced(name: str) -> str:
+    """Separate words: "birthPlace" → "birth place"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower() if re.search(r"[a-z][A-Z]", name) else name
+
+
+FORMAT = Format("rdf", ".nt or .ttl files (RDF)", lambda path: bool(_files(path)), _read)

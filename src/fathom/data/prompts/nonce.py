@@ -1,0 +1,58 @@
+"""Nonce words for models that take only text, instead of pseudowords. None is a word of the data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+
+from fathom.data.nonce import nonce_words
+from fathom.data.prompts.entailment import W, X, Y, Z
+from fathom.data.prompts.ontology import Patterns
+from fathom.data.queries import Query, QuerySet
+from fathom.data.templates import Sentence
+
+_OF_WORDS = ("rdfs5", "rdfs11")
+"""Rules whose pseudoword is a class or property, written in lower case."""
+
+
+class NonceWords:
+    """The nonce words of an ontology's rules, the same for all its queries, and for any other rules and more pairs.
+
+    :param avoid: casefolded words that are excluded (:func:`excerpt_of`).
+    :param pairs: number of pairs per rule.
+    """
+
+    def __init__(self, avoid: Collection[str], rules: Sequence[str], pairs: int, seed: int) -> None:
+        self.pairs = pairs
+        self.of_rule = {
+            rule: [
+                word if rule in _OF_WORDS else word.capitalize()
+                for word in islice(nonce_words(f"{seed} {rule}", avoid), 2 * pairs)
+            ]
+            for rule in rules
+        }
+
+    def put_in(self, queries: QuerySet) -> QuerySet:
+        return replace(queries, queries=tuple(self._about(query) for query in queries.queries))
+
+    def _about(self, query: Query) -> Query:
+        own, pair = self.of_rule[query.relation], int(query.groups["pair"])
+        other = (pair + 1) % self.pairs
+        places = {X: 2 * pair, Y: 2 * pair + 1, Z: 2 * other, W: 2 * other + 1}
+        marks = re.compile("|".join(places))
+        texts = [marks.sub(lambda mark: own[places[mark[0]]], sentence.text) for sentence in query.sentences]
+        return replace(query, sentences=tuple(map(Sentence, texts)))
+
+
+def excerpt_of(data: QuerySet, patterns: Patterns) -> set[str]:
+    """Return all casefolded words of an ontology's names and sentence patterns."""
+    names = (name for space in data.candidates.values() for name in space.names)
+    subjects = (query.subject for query in data.queries)
+    texts = (text for of_task in patterns.values() for text in of_task.values())
+    return _words(chain(names, subjects, texts))
+
+
+def _words(texts: Iterable[str]) -> set[str]:
+    return {word for text in texts for word in re.findall(r"\w+", text.casefold())}

@@ -1,0 +1,53 @@
+"""Kinds of runs in a plan besides those of probes, which other packages add by the entry points ``fathom.runs``.
+
+Runs are of a kind if they have its key instead of ``probe:``, such as ``predictor:``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from pydantic import BaseModel
+
+from fathom.base.options import Given
+from fathom.base.registry import Registry
+
+if TYPE_CHECKING:
+    from fathom.plans.content import RunsPart
+    from fathom.plans.file import PlannedRuns
+    from fathom.plans.steps import PlannedStep, Step
+
+
+class Kind(Protocol):
+    """An entry of KINDS.
+
+    :ivar name: the key that makes runs be of this kind.
+    :ivar part: the keys of such runs, with this one; others are options.
+    :ivar data: the keys that it adds to data.
+    :ivar folders: names of what it makes in the folder of a plan before the first run.
+    """
+
+    name: str
+    part: type[BaseModel]
+    data: type[BaseModel]
+    folders: frozenset[str]
+
+    def check(self, plan: PlannedRuns) -> None:
+        """Add the faults of the keys that it adds to data."""
+        ...
+
+    def runs(self, plan: PlannedRuns, name: str, part: RunsPart) -> Iterator[PlannedStep]:
+        """Yield the runs of a part of the plan; add its faults. :param name: of the part."""
+        ...
+
+    def prepare(self, steps: Sequence[Step]) -> None:
+        """Make what steps share, before the first one. :param steps: of any kind."""
+        ...
+
+    def fill(self, name: str, run: Given, models: Mapping[str, Given]) -> dict[str, Given]:
+        """Return the runs that a preset's run becomes, by name. :param models: those of its kinds, by name."""
+        ...
+
+
+KINDS: Registry[Kind] = Registry("kind of runs", "fathom.runs", ())

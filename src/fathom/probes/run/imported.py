@@ -1,0 +1,262 @@
+"""Results of other tools as run folders: lm-pub-quiz, and lm-evaluation-harness's log of BEAR or an exported task.
+
+Queries, ids and groups come from the data set, so that imported runs compare with Fathom's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fathom._version import VERSION
+from fathom.base.errors import BadInput
+from fathom.base.reading import Faults, Json, first_few, read_json_lines, repetition, shown, stands
+from fathom.data.formats import read
+from fathom.data.formats.base import read_object
+from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
+from fathom.engine.scoring.rows import Columns, PromptedQuery, score_columns
+from fathom.probes import PROBES
+from fathom.probes.options import StatementOptions
+from fathom.probes.run.setup import declarations, digest_of, tables
+from fathom.store.folder import RunFolder
+from fathom.store.predictions import Scoring
+
+QUIZ = "metadata_results.json"
+"""File of lm-pub-quiz with the templates, answers and settings of each relation."""
+_LOG = re.compile(r"samples_.+_(\d{4}-\d\d-\d\dT[^_]+)\.jsonl")
+_PLL = {
+    "original": "original",
+    "within_word_l2r": "within-word-l2r",
+    "answer_l2r+word_l2r": "answer-l2r",
+    "sentence_l2r": "sentence-l2r",
+}
+"""Fathom's names of lm-pub-quiz's ways to mask."""
+_REDUCTIONS = ("sum", "mean")
+_PROBE = PROBES["statement"]
+"""The probe that makes the same scores."""
+_SHARD = "all"
+
+
+class ScoredQuery(NamedTuple):
+    """A query in one template. :param scores: of all candidates, in nats, by the name of the scoring."""
+
+    query: Query
+    template: int
+    scores: Mapping[str, Sequence[float]]
+
+
+class RowChecker:
+    """The queries and templates read from one file, each of which must be new and in the data set."""
+
+    def __init__(self, file: Path, data: QuerySet, faults: Faults) -> None:
+        self.file, self.data, self.faults = file, data, faults
+        self.lines: dict[tuple[str, int], int] = {}
+
+    def accepts(self, row: ScoredQuery, line: int) -> bool:
+        """Return whether a row can be part of a run; else add a fault."""
+        count, name = len(self.data.phrasings(row.query)), f"query {row.query.id} in template {row.template}"
+        why = repetition(self.lines, (row.query.id, row.template), line, name)
+        if not 0 <= row.template < count:
+            why = f"{name}: expected a template from 0 to {count - 1}"
+        if why:
+            self.faults.add(self.file, line, why)
+        return not why
+
+
+class Results(NamedTuple):
+    """Results of another tool.
+
+    :param tool: its name and version.
+    :param model: identity of the model.
+    :param options: of the statement probe that makes the same scores.
+    """
+
+    tool: str
+    model: dict[str, Any]
+    options: dict[str, Any]
+    rows: list[ScoredQuery]
+
+
+def import_results(results: Path, out: Path, data: str) -> RunFolder:
+    """Make a run folder of results.
+
+    :param results: folder of lm-pub-quiz; or folder or file of samples of lm-evaluation-harness.
+    :param data: the data set that was evaluated.
+    :raises BadInput: with every fault of the results, such as a query that the data set does not have.
+    """
+    queryset, faults = read(data), Faults()
+    if stands(results / QUIZ):
+        found = _read_quiz(results, queryset, faults)
+    else:
+        found = _read_harness(_log_in(results), queryset, faults)
+    faults.stop_if_any()
+    if not found.rows:
+        raise BadInput(f"{results}: no scores of single queries: evaluate with an instance table, or --log_samples")
+    asked = {row.query.id: row.query for row in found.rows}
+    queries = QuerySet(queryset.name, tuple(asked.values()), queryset.candidates, queryset.relations)
+    folder = RunFolder(out)
+    scorings = [Scoring(name, "nats") for name in dict.fromkeys(name for row in found.rows for name in row.scores)]
+    shows = declarations(_PROBE, scorings, {"imported from": found.tool})
+    finished = folder.start(_identity(found, queryset, asked), [_SHARD], *tables(queries), shows)
+    if _SHARD not in finished:
+        folder.add_shard(_SHARD, [row for scored in found.rows for row in _predictions(scored, queryset)])
+        left = len(queryset.queries) - len(asked)
+        folder.add_circumstances(left_out={"queries": {"not in the results": left}} if left else {})
+    return folder
+
+
+def _identity(found: Results, data: QuerySet, asked: Collection[str]) -> dict[str, Any]:
+    """:param asked: ids of the queries."""
+    used = {row.template for row in found.rows}
+    every = {place for row in found.rows for place in range(len(data.relations[row.query.relation].templates))}
+    options = StatementOptions(**found.options, templates=() if used == every else tuple(sorted(used)))
+    about = {"name": data.name, "version": data.version, "content_hash": data.content_hash, "asked": digest_of(asked)}
+    return {
+        "probe": _PROBE.name,
+        "options": options.identity(),
+        "resolved": {"imported": found.tool},
+        "model": found.model,
+        "data": about,
+        "seed": options.seed,
+        "version": VERSION,
+    }
+
+
+def _predictions(scored: ScoredQuery, data: QuerySet) -> Iterator[Columns]:
+    query, space = scored.query, data.candidates[scored.query.candidates]
+    prompt = data.phrasings(query)[scored.template].question(query.subject)
+    unknown = np.zeros(len(space), dtype=np.int64)
+    for name, scores in scored.scores.items():
+        if reason := unrankable(query, space):
+            yield from PromptedQuery(query, scored.template, prompt, len(space)).rows([Scoring(name, "nats")], reason)
+            continue
+        answer = score_columns(query, space, np.array(scores, dtype=np.float64), [], unknown, top_k=10)
+        answer |= {"gold_tokens": None, "scored_tokens": None}
+        yield from PromptedQuery(query, scored.template, prompt, len(space)).rows([Scoring(name, "nats")], [answer])
+
+
+# --- lm-pub-quiz: P36_results.jsonl. A row has `answer_idx` and `pll_scores` in the order of the answers. Its legacy
+# layout has labels (`predicted_tokens`) with surprisals, best first, or the surprisals of all tokens (`results`).
+
+
+def _read_quiz(folder: Path, data: QuerySet, faults: Faults) -> Results:
+    metadata = read_object(folder / QUIZ, faults, '{"P36": {"templates": […], …}, …}', dict)
+    by_relation = data.by_relation()
+    rows: list[ScoredQuery] = []
+    for relation, about in metadata.items():
+        file = folder / f"{relation}_results.jsonl"
+        if relation not in by_relation:
+            faults.add(folder / QUIZ, None, f"{data.name} has no relation {shown(relation)}: give its --data")
+        elif not stands(file):
+            faults.add(file, None, "file is missing: only JSON Lines are imported, save the results as such")
+        else:
+            rows += _quiz_rows(file, about, by_relation[relation], data, faults)
+    first: Json = next(iter(metadata.values()), {})
+    used = {name.partition("/")[0] for row in rows for name in row.scores}
+    options: dict[str, Any] = {"reduction": tuple(name for name in _REDUCTIONS if name in used) or ("sum",)}
+    if first.get("pll_metric") in _PLL:
+        options["pll"] = _PLL[first["pll_metric"]]
+    model = {"name": str(first.get("model_name_or_path") or folder.resolve().name)}
+    return Results(f"lm-pub-quiz {first.get('lm_pub_quiz_version') or 'of an unknown version'}", model, options, rows)
+
+
+def _quiz_rows(
+    file: Path, about: Json, queries: Sequence[Query], data: QuerySet, faults: Faults
+) -> Iterator[ScoredQuery]:
+    checker, space = RowChecker(file, data, faults), data.candidates[queries[0].candidates]
+    used = about.get("template_index")
+    usual: Any = used if isinstance(used, int) else used[0] if isinstance(used, list) and len(used) == 1 else 0
+    if (reduction := about.get("reduction") or "sum") not in _REDUCTIONS:
+        faults.add(file, None, f"reduction {shown(reduction)}: expected scores reduced by sum or mean, or not reduced")
+        return
+    ids = about.get("answer_space_ids") or list(space.ids)
+    if sorted(map(str, ids)) != sorted(space.ids):
+        faults.add(file, None, f"other answers than the data set's: {first_few(ids)} for {first_few(space.ids)}")
+        return
+    for number, (line, row) in enumerate(read_json_lines(file, {"sub_id": str}, faults)):
+        place = row.get("instance_index", number)
+        query = queries[place] if isinstance(place, int) and 0 <= place < len(queries) else None
+        if query is None or query.subject_id != row["sub_id"]:
+            expected = query.subject_id if query else f"at most {len(queries):,} instances"
+            faults.add(file, line, f"expected {expected}, found subject {row['sub_id']!r}: give the --data evaluated")
+            continue
+        try:
+            scored = ScoredQuery(query, int(row.get("template_index", usual)), _quiz_scores(row, ids, space, reduction))
+        except (KeyError, TypeError, ValueError, IndexError):
+            faults.add(file, line, f"expected scores of all {len(space)} answers, found {shown(row.get('pll_scores'))}")
+            continue
+        if checker.accepts(scored, line):
+            yield scored
+
+
+def _quiz_scores(row: Json, ids: Sequence[str], space: CandidateSet, reduction: str) -> dict[str, list[float]]:
+    """:raises ValueError: not a score for each answer; so KeyError, TypeError and IndexError."""
+    if "predicted_tokens" in row:
+        by_label = dict(zip(row["predicted_tokens"], row["pll_scores"], strict=True))
+        return {f"{reduction}/full": [-float(by_label[name]) for name in space.names]}
+    if "results" in row:
+        given = [[-float(surprisal) for _, surprisal in tokens] for tokens, _ in row["results"]]
+    else:
+        given = row["pll_scores"]
+    by_id = dict(zip(map(str, ids), given, strict=True))
+    scores = [by_id[id_] for id_ in space.ids]
+    if isinstance(scores[0], list):
+        means = [sum(some) / len(some) if some else float("nan") for some in scores]
+        return {"sum/full": list(map(sum, scores)), "mean/full": means}
+    return {f"{reduction}/full": [float("nan") if score is None else float(score) for score in scores]}
+
+
+# --- lm-evaluation-harness: samples_TASK_TIME.jsonl with the document and the log-likelihood of each option, and
+# results_TIME.json next to it with the model
+
+
+def _log_in(results: Path) -> Path:
+    """Return the file of samples. :raises BadInput: there is none, or there are several."""
+    files = [results] if results.is_file() else sorted(results.rglob("samples_*.jsonl"))
+    if len(files) != 1 or not _LOG.fullmatch(files[0].name):
+        found = first_few([file.name for file in files]) or "none"
+        expected = f"{QUIZ} of lm-pub-quiz, or one samples_….jsonl of lm-evaluation-harness (--log_samples)"
+        raise BadInput(f"{results}: expected {expected}, found {found}")
+    return files[0]
+
+
+def _read_harness(file: Path, data: QuerySet, faults: Faults) -> Results:
+    match = _LOG.fullmatch(file.name)
+    assert match is not None
+    by_id = {query.id: query for query in data.queries}
+    rows = list(_harness_rows(file, data, by_id, faults))
+    about_file = file.with_name(f"results_{match[1]}.json")
+    about = read_object(about_file, faults, "an object with 'config'") if stands(about_file) else {}
+    config: Json = given if isinstance(given := about.get("config"), dict) else {}
+    arguments = config.get("model_args") or {}
+    if isinstance(arguments, str):
+        arguments = dict(part.partition("=")[::2] for part in arguments.split(","))
+    model = {"name": str(arguments.get("pretrained") or about.get("model_name") or file.resolve().parent.name)}
+    model |= {"revision": config["model_sha"]} if config.get("model_sha") else {}
+    model |= {"dtype": str(config["model_dtype"]).removeprefix("torch.")} if config.get("model_dtype") else {}
+    return Results(f"lm-evaluation-harness {about.get('lm_eval_version', '')}".strip(), model, {}, rows)
+
+
+def _harness_rows(file: Path, data: QuerySet, by_id: Mapping[str, Query], faults: Faults) -> Iterator[ScoredQuery]:
+    checker = RowChecker(file, data, faults)
+    for line, row in read_json_lines(file, {"doc": dict, "filtered_resps": list}, faults):
+        doc = row["doc"]
+        query = by_id.get(doc.get("query") or f"{doc.get('relation')}/{doc.get('item')}")
+        space = data.candidates[query.candidates] if query is not None else None
+        if query is None or space is None or doc.get("answer_options") != list(space.names):
+            name = f"{doc.get('relation')}, item {doc.get('item')}"
+            faults.add(file, line, f"{name}: not a query of {data.name} with its answers; give the --data evaluated")
+            continue
+        try:
+            scores = [float(answer[0]) for _, answer in zip(space.ids, row["filtered_resps"], strict=True)]
+            scored = ScoredQuery(query, int(doc["template_index"]), {"sum/full": scores})
+        except (KeyError, TypeError, ValueError, IndexError):
+            expected = f"expected 'template_index' and [log-likelihood, …] for each of {len(space)} options"
+            faults.add(file, line, f"{expected}, found {shown(row['filtered_resps'])}")
+            continue
+        if checker.accepts(scored, line):
+            yield scored

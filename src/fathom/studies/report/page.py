@@ -1,0 +1,353 @@
+"""``fathom report``: runs in one self-contained HTML file."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from html import escape
+from importlib import resources
+from itertools import permutations
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from fathom._version import VERSION
+from fathom.base.errors import BadInput, FathomError, all_of, optional
+from fathom.base.reading import json_file, opened
+from fathom.results.compare import COMPARED, compare_facts
+from fathom.results.comparison import Comparison, pair_in_words
+from fathom.results.facts import Shared
+from fathom.results.loading import AnyRun, check_scored, open_run
+from fathom.results.metrics.table import Metric, metric
+from fathom.results.names import short_names
+from fathom.results.samples import RELATION
+from fathom.results.summary import RunNumbers, Summary
+from fathom.results.tables import Table, to_html
+from fathom.store.files import write_text
+from fathom.store.folder import RunFolder
+from fathom.store.written import check_output
+from fathom.studies import STUDIES
+from fathom.studies.report.charts import Drawing, chart, classes_of, drawable, whole
+from fathom.studies.report.counting import Dimension, Kinds, dimensions, kinds_of
+from fathom.studies.report.evidence import Evidence, showable, without_controls
+from fathom.studies.report.overview import GLYPHS, RunSide, baselines_by_fact, differing_settings, forests, verdicts
+from fathom.studies.report.pack import packed, packed_evidence
+from fathom.studies.report.slices import PAIRS, Slice, slices
+
+LIBRARIES = ("altair", "itables", "jinja2")
+CHARTS = "vega.js.gz"
+"""Vega, Vega-Lite and Vega-Embed in one, as ``vl_convert.javascript_bundle`` of version 1.9.0 writes them."""
+MODULES = ("dom", "evidence", "choice", "charts", "compare", "tokens", "facts", "controls", "main")
+"""Parts of the script; each imports only from those before it."""
+GENERATOR = b'<meta name="generator" content="Fathom'
+"""Marks a report, which alone may be replaced by another."""
+CELLS = {
+    "both": "both right",
+    "first": "only the first right (forgotten)",
+    "second": "only the second right (learnt)",
+    "neither": "both wrong",
+    "undecided": "undecided",
+}
+
+
+class Report(NamedTuple):
+    """A written report.
+
+    :param runs: number of runs that it shows.
+    :param notes: what it does not show, and why.
+    """
+
+    path: Path
+    runs: int
+    notes: tuple[str, ...]
+
+
+class Opening(NamedTuple):
+    """What the first screen shows before the plot, in addition to the verdicts."""
+
+    sentences: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+
+
+class _Run(NamedTuple):
+    """A run in the report. :param sides: one for each scoring."""
+
+    folder: RunFolder
+    sides: tuple[RunSide, ...]
+    summary: Summary
+
+
+def report(
+    runs: Sequence[AnyRun],
+    out: str | Path = "report.html",
+    cluster: str = "",
+    title: str = "",
+    groups: str | Path | None = None,
+    studies: Sequence[tuple[str, list[Table]]] = (),
+    overwrite: bool = False,
+    pictures: Mapping[str, Sequence[Path]] = MappingProxyType({}),
+    opening: Opening = Opening(),
+) -> Report:
+    """Write runs to one self-contained HTML file: numbers, charts that filter each other, and every answer.
+
+    The page lists runs that cannot be shown, with the reason.
+
+    :param runs: finished runs, of any data and probes.
+    :param cluster: sampling unit of the queries, for the intervals; see :mod:`fathom.results.samples`.
+    :param title: heading of the page.
+    :param groups: JSON Lines with further groups of the queries, as :meth:`RunFolder.grouped_by` takes them.
+    :param studies: names and tables of studies, besides those saved with the runs.
+    :param overwrite: replace a file that is no report of Fathom.
+    :param pictures: PNG files of these studies, by the study's name.
+    :param opening: sentences and tables to begin with.
+    :raises BadInput: none of the runs can be shown; *out* is a folder; *groups* cannot be read.
+    :raises MissingExtra: a library that the page needs is not installed.
+    :raises RunFailed: *out* cannot be written.
+    """
+    libraries = {name: optional(name, "report") for name in LIBRARIES}
+    path = Path(out)
+    if not path.is_file() or not _is_report(path):
+        check_output(path, overwrite=overwrite)
+    folders, notes = _open_all(runs)
+    if groups is not None:
+        folders = [folder.grouped_by(Path(groups)) for folder in folders]
+    evidence, shown = Evidence(), []
+    metrics, shared = [metric(name) for name in COMPARED], Shared()
+    for folder, model in zip(folders, short_names(folders), strict=True):
+        try:
+            shown.append(_add(evidence, folder, model, cluster, metrics, shared))
+        except FathomError as error:  # the rest of the report is made
+            notes += str(error).splitlines()
+    if not shown:
+        raise BadInput(notes)
+    comparison = _compare(shown, metrics, notes)
+    title = title or f"Fathom: {len(shown)} run{'s' if len(shown) > 1 else ''}"
+    tables = [(name, [*map(_image, pictures.get(name, ())), *_html(own, f"{name}: ")]) for name, own in studies]
+    page = _page(libraries, evidence, shown, comparison, notes, title, tables, opening)
+    write_text(path, map(without_controls, page))  # with names of any kind in it
+    return Report(path, len(shown), tuple(notes))
+
+
+def _is_report(path: Path) -> bool:
+    with opened(path, unpack=False) as file:
+        return GENERATOR in file.read(1000)
+
+
+def _open_all(runs: Sequence[AnyRun]) -> tuple[list[RunFolder], list[str]]:
+    """Open each finished run once. :returns: the folders, and notes on the others."""
+    folders: dict[Path, RunFolder] = {}
+    notes: list[str] = []
+    for run in runs:
+        try:
+            folder = open_run(run)
+            folder.refuse_unfinished()
+            if folders.setdefault(folder.path.resolve(), folder) is not folder:
+                notes.append(f"{folder.path} is given twice: it is shown once")
+        except FathomError as error:
+            notes += str(error).splitlines()
+    if not folders:
+        raise BadInput(notes or "expected a run or more, found none")
+    return list(folders.values()), notes
+
+
+def _add(
+    evidence: Evidence, folder: RunFolder, model: str, cluster: str, metrics: Sequence[Metric], shared: Shared
+) -> _Run:
+    """:raises BadInput: its files are damaged, or it has no predictions."""
+    numbers = RunNumbers(folder, cluster)
+    if not numbers.rows.scorings:
+        raise BadInput(f"{folder.path} has no predictions")
+    summary = numbers.summary()
+    # Headlines of tasks would mix them.
+    lines = {line.scoring: line for line in summary.headlines if not summary.tasks}
+    sides = []
+    for facts in evidence.add_run(folder, numbers.rows, model):
+        by_fact = baselines_by_fact(facts, metrics, numbers.baseline_ranks)
+        identity = folder.manifest["identity"]
+        sides.append(RunSide(facts.release(metrics, shared), by_fact, lines.get(facts.scoring), identity))
+    return _Run(folder, tuple(sides), summary)
+
+
+def _page(
+    libraries: Mapping[str, Any],
+    evidence: Evidence,
+    shown: Sequence[_Run],
+    comparison: Comparison | None,
+    notes: list[str],
+    title: str,
+    studies: Sequence[tuple[str, list[str]]],
+    opening: Opening,
+) -> Iterator[str]:
+    predictions = evidence.finish()
+    dims, kinds, of_runs = dimensions(evidence, predictions), kinds_of(evidence, predictions), whole(evidence.views)
+    cut = _slices(comparison, evidence) if comparison else []
+    drawn = drawable(evidence, dims, predictions)
+    about = [_about(one, dims, chart(one, dims, rows, of_runs)) for one, rows in drawn]
+    saved, faults = _tables_of_studies(run.folder.path for run in shown)
+    sides = [side for run in shown for side in run.sides]
+    plots = forests([view.name for view in evidence.views], sides, [metric(name) for name in COMPARED])
+    files = resources.files("fathom.studies.report") / "assets"
+    itables = resources.files("itables") / "html"
+    page = libraries["jinja2"].Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return page.from_string(files.joinpath("report.html").read_text(encoding="utf-8")).generate(  # type: ignore[no-any-return]
+        title=title,
+        version=VERSION,
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        data=list(dict.fromkeys(view.data for view in evidence.views)),
+        facts=len(evidence.facts),
+        notes=[*notes, *faults],
+        views=evidence.views,
+        summaries=[(run.folder.path, _html(run.summary.tables, f"{run.folder.path}: ")) for run in shown],
+        answer=dict.fromkeys([*opening.sentences, *verdicts(comparison, [run.summary for run in shown])]),
+        opening=_html(opening.tables),
+        forests=plots,
+        glyphs=GLYPHS,
+        settings=differing_settings(evidence.views, sides),
+        comparison=_html(comparison.tables) if comparison else [],
+        studies=[*studies, *((name, _html(tables, f"{name}: ")) for name, tables in saved)],
+        drawings=[one for one, _ in drawn],
+        slices=bool(cut),
+        cells=CELLS,
+        choices=_choices(dims, kinds),
+        few_pairs=comparison is not None and len(comparison.runs) * (len(comparison.runs) - 1) > 2 * PAIRS,
+        style=files.joinpath("report.css").read_text(encoding="utf-8"),
+        script=_script(),
+        licences=files.joinpath("licences.txt").read_text(encoding="utf-8"),
+        charts_code=packed(gzip.decompress(files.joinpath(CHARTS).read_bytes()).decode("utf-8")),
+        table_code=packed(itables.joinpath("dt_bundle.js").read_text(encoding="utf-8")),
+        table_style=packed(itables.joinpath("dt_bundle.css").read_text(encoding="utf-8")),
+        evidence=packed_evidence(evidence, predictions, dims, kinds, about, cut, *_of_pairs(comparison, evidence)),
+    )
+
+
+def _script() -> str:
+    """Return the script's modules as one, without their imports and exports, for the browser."""
+    files = resources.files("fathom.studies.report") / "assets"
+    texts = (files.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in MODULES)
+    return "\n".join(re.sub(r"^(import .*;\n|export )", "", text, flags=re.MULTILINE) for text in texts)
+
+
+def _names(comparison: Comparison, evidence: Evidence) -> dict[str, str]:
+    """Return the names of views by those of the comparison, which has only runs that scored something."""
+    views = {(view.path, view.scoring): view.name for view in evidence.views}
+    return {run.name: views[run.outcome.path, run.outcome.scoring] for run in comparison.runs}
+
+
+def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> tuple[dict[str, str], dict[str, str]]:
+    """Return why pairs of views are not compared, in either order, and the verdicts on the others."""
+    place = {view.name: number for number, view in enumerate(evidence.views)}
+    if comparison is None:
+        why = "These runs are not compared: the reason is in Overview."
+        return {f"{one}-{other}": why for one, other in permutations(place.values(), 2)}, {}
+    names = _names(comparison, evidence)
+
+    def both_ways(first: str, second: str, text: str) -> dict[str, str]:
+        one, other = place[names[first]], place[names[second]]
+        return dict.fromkeys((f"{one}-{other}", f"{other}-{one}"), showable(text))
+
+    refused: dict[str, str] = {}
+    sentences: dict[str, str] = {}
+    for pair in comparison.pairs:
+        sentences |= both_ways(pair.first, pair.second, pair_in_words(pair, comparison.metrics[0]))
+    for apart in comparison.not_compared:
+        refused |= both_ways(apart.first, apart.second, f"Not compared: {apart.why}")
+    return refused, sentences
+
+
+def _slices(comparison: Comparison, evidence: Evidence) -> list[Slice]:
+    names = _names(comparison, evidence)
+    cut = slices(comparison, [RELATION, *evidence.keys])
+    return [own._replace(first=names[own.first], second=names[own.second]) for own in cut]
+
+
+def _about(drawing: Drawing, dims: Mapping[str, Dimension], drawn: Any) -> dict[str, Any]:
+    """Return what the script needs of a chart; the page has its title already."""
+    last = drawing.brush[-1] if drawing.brush else None
+    return {
+        "name": drawing.name,
+        "keys": drawing.keys,
+        # The last key of the brush selects facts; a run before it selects whose predictions these are.
+        "of": last,
+        "brush": [[key, key if key == last else f"{last}.{key}"] for key in drawing.brush],
+        "classes": [] if drawing.pairs else classes_of(drawing.keys, dims),
+        "spec": drawn.properties(title="").to_dict(),
+    }
+
+
+def _html(tables: Iterable[Table], prefix: str = "") -> list[str]:
+    """:param prefix: of each title, so that titles differ."""
+    return [to_html(replace(table, title=prefix + table.title)) for table in tables]
+
+
+def _image(file: Path) -> str:
+    content = base64.b64encode(file.read_bytes()).decode("ascii")
+    return f'<img alt="{escape(file.stem)}, drawn from the tables" src="data:image/png;base64,{content}">'
+
+
+def _choices(dims: Mapping[str, Dimension], kinds: Kinds) -> list[tuple[str, str, Sequence[str]]]:
+    """Return name, label and choices of each field."""
+    return [
+        ("relation", "Relation", dims["relation"].labels),
+        ("slice", "Kind of fact", kinds.labels),
+        ("template", "Template", dims["template"].labels),
+        ("rank", "Rank of the right answer", dims["rank"].labels),
+        ("confidence", "Probability of the first answer", dims["confidence"].labels),
+        ("score", "Score of the first answer", dims["score"].labels),
+        ("length", "Tokens of the right answer", dims["length"].labels),
+    ]
+
+
+def _compare(shown: Sequence[_Run], metrics: Sequence[Metric], notes: list[str]) -> Comparison | None:
+    """Compare all runs with something scored; None if there are not two, or none can be compared."""
+    scored = {id(run): [side.facts.scoring for side in run.sides if side.facts.scored_facts] for run in shown}
+    runs = [run for run in shown if scored[id(run)]]
+    if sum(map(len, scored.values())) < 2:
+        return None
+    sides = [
+        side.facts.called(model)
+        for run, model in zip(runs, short_names([run.folder for run in runs]), strict=True)
+        for scoring in dict.fromkeys(name for names in scored.values() for name in names)
+        for side in run.sides
+        if side.facts.scoring == scoring
+    ]
+    try:
+        all_of(*(partial(check_scored, side) for side in sides))
+        return compare_facts(sides, metrics)
+    except BadInput as error:
+        notes += [f"not compared: {fault}" for fault in error.faults]
+        return None
+
+
+# --- tables of studies
+
+
+def _tables_of_studies(runs: Iterable[Path]) -> tuple[list[tuple[str, list[Table]]], list[str]]:
+    """Return the tables that studies saved in the folders of runs or one above, where studies save their own runs.
+
+    :returns: name and tables of each file, and faults of unreadable files.
+    """
+    tables, faults = [], []
+    for folder in dict.fromkeys(own for run in runs for own in (run, run.resolve().parent)):
+        for study in STUDIES.entries():
+            file = folder / f"{study.name}.json"
+            if file.is_file():
+                try:
+                    content = [_saved_table(title, rows) for title, rows in json_file(file).items()]
+                    tables.append((f"{study.name} ({file})", content))
+                except (ValueError, AttributeError, TypeError) as error:
+                    faults.append(f"{file} is not a study's tables ({error}): repeat the study's command")
+                except BadInput as error:
+                    faults += error.faults
+    return tables, faults
+
+
+def _saved_table(title: str, rows: list[dict[str, Any]]) -> Table:
+    columns = tuple(dict.fromkeys(name for row in rows for name in row))
+    body = tuple(tuple(row.get(name) for name in columns) for row in rows)
+    recipes = dict.fromkeys(str(row["recipe"]) for row in rows if row.get("recipe"))
+    return Table(columns, body, title, hidden=frozenset({"recipe", "note"}), notes=tuple(recipes))

@@ -1,0 +1,252 @@
+"""Lists of entities: their types, their names, and which names count in any letter case.
+
+A list is a text file in one of these layouts; the first line may name it after a ``#``:
+
+- ``name`` per line, other names of the same entity after tabs: ``name<TAB>alias<TAB>alias``;
+- ``count<TAB>name`` (``#count``): recognised by whole numbers in the first column;
+- ``type<TAB>name`` (``#type``): recognised by few values in the first column, at least ten lines each on average;
+- JSON Lines, ``{"id": "…", "name": "…", "aliases": ["…"], "type": "…"}``; only the name is required.
+
+The type is the prefix in ``--entities chemicals=FILE``, else the column, else the file name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from fathom.base.reading import Faults, Json, Missing, NotData, Unreadable, json_value, read_text, stands
+from fathom.data.templates import ANSWER, SUBJECT
+from fathom_build.cloze.typography import fold, plain, tidy
+from fathom_build.options import ClozeBuildOptions
+
+LONGEST_NAME = 1_000
+"""Characters; the longest names in published lists have a few hundred."""
+_SHORT = 3
+"""Letters up to which names count only as written."""
+_WORD = re.compile(r"[^\W_]+")
+MARK = re.compile(
+    rf"{re.escape(SUBJECT)}|{re.escape(ANSWER)}"
+    r"|\[(?:MASK|CLS|SEP|PAD|UNK|BOS|EOS|unused\d+)\]"
+    r"|</?s>|<(?:mask|pad|unk|cls|sep|bos|eos|eod|eop|extra_id_\d+|start_of_turn|end_of_turn)>"
+    r"|<\|[a-z][a-z0-9_]*\|>"
+)
+"""Fathom's marks in prompts, and tokens of BERT, RoBERTa, T5, GPT and chat models for a mask, a start or an end."""
+Layout = Literal["name", "count", "type", "json"]
+_IN_WORDS = {"name": "one entity per line", "count": "count and name", "type": "type and name", "json": "JSON Lines"}
+
+
+class ListedEntity(NamedTuple):
+    """:param names: the first is its name among the candidates."""
+
+    id: str
+    type: str
+    names: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Its name among the candidates."""
+        return self.names[0]
+
+
+class EntityList(NamedTuple):
+    """The listed entities; ``about`` has each file with its layout and the numbers of empty and repeated lines."""
+
+    entities: tuple[ListedEntity, ...]
+    about: list[Json]
+    notes: list[str]
+
+    @property
+    def types(self) -> list[str]:
+        """Distinct types, in the order of the lists."""
+        return list(dict.fromkeys(entity.type for entity in self.entities))
+
+
+def as_written(name: str, options: ClozeBuildOptions) -> bool:
+    """Return whether a name is found only in its own letter case.
+
+    ``smart``: short names ("NO", "tin") and those with a capital after the first letter of a word ("mRNA", "GABA"),
+    which are other words in another case; "Nitric oxide" and "vitamin D" are found in any case.
+    """
+    if options.case != "smart":
+        return options.case == "exact"
+    inner = not name.islower() and any(any(sign.isupper() for sign in word[1:]) for word in _WORD.findall(name))
+    return inner or len(name) <= _SHORT
+
+
+def spellings(name: str, options: ClozeBuildOptions) -> tuple[str, ...]:
+    """Return a name, and a short lower-case name also as it begins a sentence: "Tin"."""
+    if options.case == "smart" and name.islower() and as_written(name, options):
+        return (name, name[:1].upper() + name[1:])
+    return (name,)
+
+
+class _Line(NamedTuple):
+    number: int
+    type: str
+    id: str
+    names: list[str]
+
+
+def read_entities(given: Sequence[str], options: ClozeBuildOptions) -> EntityList:
+    """Read lists of entities.
+
+    :param given: files, each optionally as ``type=file``.
+    :param options: determine which names are equal.
+    :raises BadInput: a file is unreadable, a line is malformed, or a list has no names.
+    """
+    faults = Faults()
+    merged: dict[tuple[str, str], ListedEntity] = {}
+    about: list[Json] = []
+    notes: list[str] = []
+    for text in given:
+        type_, path = split_given(text)
+        lines = _numbered_lines(path, faults)
+        if lines is None:
+            continue
+        stated = _stated_layout(lines[0])
+        layout: Layout = "json" if path.suffix in (".jsonl", ".ndjson") else _layout(stated, lines)
+        if stated:
+            lines[0] = ""  # so that the others keep their numbers
+        named = [line for line in _parsed(path, lines, layout, faults) if any(line.names)]
+        again = _merge(named, type_, path.stem.split(".")[0], options, merged)
+        counts = {
+            "entities": len(named) - len(again),
+            "empty lines": sum(not line.strip() for line in lines) - bool(stated),
+            "named again": len(again),
+        }
+        about.append({"path": path, "layout": layout, "lines": len(lines)} | counts)
+        notes.append(f"{path.name}: {_IN_WORDS[layout]}: {counts['entities']:,} entities")
+        if counts["empty lines"]:
+            notes.append(f"{path.name}: {counts['empty lines']:,} empty lines")
+        if again:
+            first = f"line {again[0].number}: {again[0].names[0]!r}"
+            notes.append(f"{path.name}: {len(again):,} lines repeat an earlier entity and are merged, first {first}")
+        if not named:
+            faults.add(path, None, "no names: expected one per line")
+    entities = tuple(merged.values())
+    _check_ids(entities, faults)
+    faults.stop_if_any()
+    return EntityList(entities, about, notes)
+
+
+def split_given(text: str) -> tuple[str | None, Path]:
+    """Split ``type=file``; without a type if the whole text is an existing file."""
+    type_, sign, path = text.partition("=")
+    return (type_.strip(), Path(path)) if sign and type_.strip() and not stands(Path(text)) else (None, Path(text))
+
+
+def _numbered_lines(path: Path, faults: Faults) -> list[str] | None:
+    try:
+        return read_text(path).removesuffix("\n").split("\n")
+    except Missing:
+        faults.add(path, None, "file is missing: expected a list of entities, TYPE=FILE or FILE")
+    except Unreadable as error:
+        faults.keep(error)
+    return None
+
+
+def _stated_layout(line: str) -> str:
+    stated = line.removeprefix("#").partition("\t")[0].strip() if line.startswith("#") else ""
+    return stated if stated in _IN_WORDS else ""
+
+
+def _layout(stated: str, lines: list[str]) -> Layout:
+    if stated in ("name", "count", "type"):
+        return stated  # type: ignore[return-value]
+    rows = [line.split("\t") for line in lines if line.strip()]
+    if rows and all(len(row) == 2 for row in rows):
+        first = Counter(row[0].strip() for row in rows)
+        if all(value.isdigit() for value in first):
+            return "count"
+        if len(rows) >= 10 * len(first):
+            return "type"
+    return "name"
+
+
+def _parsed(path: Path, lines: list[str], layout: Layout, faults: Faults) -> Iterator[_Line]:
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        if layout == "json":
+            yield from _json_line(path, number, line, faults)
+            continue
+        cells = [tidy(cell) for cell in line.split("\t")]
+        column = cells.pop(0) if layout in ("count", "type") and len(cells) > 1 else ""
+        if (layout == "count" and not column.isdigit()) or (layout == "type" and not column):
+            faults.add(path, number, f"expected a {layout}, a tab and a name, found {line[:60]!r}")
+        else:
+            names = _check_names(path, number, cells, faults)
+            yield _Line(number, column if layout == "type" else "", "", names)
+
+
+def _json_line(path: Path, number: int, line: str, faults: Faults) -> Iterator[_Line]:
+    try:
+        row = json_value(line)
+    except NotData as error:
+        faults.add(path, number, error.why)
+        return
+    aliases = row.get("aliases", []) if isinstance(row, dict) else []
+    texts: list[Any] = [row.get("name"), *aliases] if isinstance(row, dict) and isinstance(aliases, list) else [None]
+    if not all(isinstance(text, str) for text in texts) or not texts[0].strip():
+        faults.add(path, number, f'expected {{"id": "…", "name": "…", "aliases": ["…"]}}, found {line.strip()[:60]}')
+    else:
+        names = _check_names(path, number, [tidy(text) for text in texts], faults)
+        yield _Line(number, str(row.get("type", "")), str(row.get("id", "")), names)
+
+
+def _check_names(path: Path, number: int, names: list[str], faults: Faults) -> list[str]:
+    """Return distinct names; report those without a letter or digit."""
+    for name in names:
+        if len(name) > LONGEST_NAME:
+            faults.add(
+                path, number, f"a name of {len(name):,} characters, {name[:40]!r}…: expected {LONGEST_NAME:,} at most"
+            )
+        elif token := MARK.search(name):
+            faults.add(path, number, f"{name!r} contains {token[0]}, which marks a place in prompts: remove it")
+        elif name and not any(sign.isalnum() for sign in name):
+            faults.add(path, number, f"{name!r} has no letter or digit: remove it")
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _merge(
+    lines: Iterable[_Line],
+    given: str | None,
+    file: str,
+    options: ClozeBuildOptions,
+    merged: dict[tuple[str, str], ListedEntity],
+) -> list[_Line]:
+    """Merge entities of one type whose names are found in the same places: "Glucose" and "glucose".
+
+    :returns: lines that repeat an entity; their other names are kept.
+    """
+    again = []
+    for line in lines:
+        name = line.names[0]
+        key = given or line.type or file, plain(name) if as_written(name, options) else fold(plain(name))
+        if key in merged:
+            again.append(line)
+            merged[key] = _also_called(merged[key], line)
+        else:
+            merged[key] = ListedEntity(line.id or name, key[0], tuple(line.names))
+    return again
+
+
+def _also_called(entity: ListedEntity, line: _Line) -> ListedEntity:
+    """Add the names of a line that repeats an entity; of two main names prefer the one with plain typography."""
+    name, again = entity.name, line.names[0]
+    first = again if name != plain(name) and again == plain(again) else name
+    id_ = first if entity.id == name else entity.id
+    return entity._replace(id=id_, names=tuple(dict.fromkeys((first, *entity.names, *line.names))))
+
+
+def _check_ids(entities: Sequence[ListedEntity], faults: Faults) -> None:
+    seen: dict[tuple[str, str], ListedEntity] = {}
+    for entity in entities:
+        other = seen.setdefault((entity.type, entity.id), entity)
+        if other is not entity:
+            two = f"{other.name!r} and {entity.name!r}"
+            faults.found.append(f"{entity.type}: {two} have the same id {entity.id!r}: ids must differ")

@@ -1,0 +1,199 @@
+"""``fathom build``: one command for each entry of the registry of builders."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from pydantic import BaseModel
+
+from fathom.base.commands import CommandEntry
+from fathom.base.progress import Progress, shown
+from fathom.base.registry import Registry
+from fathom.cli.commands import add_command, kinds_of, new_group, stoppable
+from fathom.cli.data import graph_at, token_counter_of
+from fathom.cli.formats import PrintOptions, notes, say
+from fathom_build import options
+from fathom_build.options import ClozeBuildOptions
+
+if TYPE_CHECKING:
+    from fathom.results.tables import Table
+    from fathom_build.worlds import Reader
+
+CLOZE = "fathom build cloze --input abstracts.xml --entities genes.txt --out my-cloze"
+
+
+@dataclass(frozen=True)
+class Output:
+    """Tables, notes and text of a builder.
+
+    :param text: a line after the tables, for readers.
+    """
+
+    tables: Sequence[Table] = ()
+    text: str = ""
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Builder:
+    """One entry of the registry.
+
+    :param function: called with an object of each options model of its signature, and a progress callback. Its
+        docstring is the help.
+    :param example: a command line that can be copied.
+    :param counts: what the progress callback counts.
+    """
+
+    function: Callable[..., Output]
+    example: str
+    counts: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    def run(self, *given: Any) -> None:
+        """Build and print. The last of *given* are the :class:`PrintOptions`."""
+        *chosen, printed = given
+        with stoppable("stopped; nothing was written"), shown(self.counts) as progress:
+            output = self.function(*chosen, progress)
+        if output.tables:
+            printed.show(output.tables)
+        if printed.format == "text" and output.text:
+            say(output.text)
+        notes(output.notes)
+
+
+def make(entry: CommandEntry) -> typer.Typer:
+    app = new_group(entry.does, CLOZE)
+    for builder in BUILDERS.entries():
+        kinds: list[type[BaseModel]] = [*kinds_of(builder.function), PrintOptions]
+        add_command(
+            app, builder.run, *kinds, name=builder.name, example=builder.example, does=builder.function.__doc__ or ""
+        )
+    return app
+
+
+def cloze(files: options.ClozeFiles, chosen: ClozeBuildOptions, dry: options.DryRun, progress: Progress) -> Output:
+    """Make a data set from your own texts: sentences that name one entity once, with the name masked."""
+    from fathom_build.cloze.build import build_cloze, forecast_cloze
+    from fathom_build.review import REVIEW_FILE
+
+    if dry.dry_run:
+        return Output([forecast_cloze(files, chosen)])
+    built = build_cloze(files, chosen, progress)
+    text = f"\nwritten to {files.out}; a sample for two reviewers: {files.out / REVIEW_FILE}"
+    return Output(built.tables(), text, built.notes)
+
+
+def ontology(chosen: options.OntologyBuildOptions, progress: Progress) -> Output:
+    """Make a data set from an ontology in RDF: its classes, its properties, and what a model may know of them."""
+    from fathom_build.ontology import build_ontology, ontology_tables
+
+    built = build_ontology(chosen, progress)
+    return Output(ontology_tables(built), _written("ontology", chosen.out), built.notes)
+
+
+def bear(chosen: options.BearBuildOptions, dry: options.DryRun, progress: Progress) -> Output:
+    """Make a balanced probe from Wikidata, as BEAR was made: as many instances of each answer, none that names it."""
+    from fathom_build.bear import build_bear, forecast_bear
+
+    if dry.dry_run:
+        return Output([forecast_bear(chosen)])
+    built = build_bear(chosen, progress, token_counter_of(chosen.tokenizer))
+    return Output(built.tables, _written("statement", chosen.out), built.notes)
+
+
+def choices(chosen: options.ChoicesBuildOptions, progress: Progress) -> Output:
+    """Make multiple-choice questions from an ontology: what a model remembers, what it infers, and controls of both."""
+    from fathom.results.tables import Table
+    from fathom_build.choices import build_choices
+
+    built = build_choices(chosen)
+    table = Table(("questions", "number"), tuple(built.counts.items()), "multiple choice")
+    return Output([table], _written("choice", chosen.out), built.notes)
+
+
+def invented(chosen: options.InventedOptions, progress: Progress) -> Output:
+    """Make a data set about invented people, for models that are to be planted: what they know is known."""
+    from fathom.results.tables import Table
+    from fathom_build.invented import build_invented
+
+    counts = build_invented(chosen)
+    text = f"\nwritten to {chosen.out}; to teach some of it: fathom plant --kind causal --data {chosen.out} --out …"
+    return Output([Table(("", "number"), tuple(counts.items()), "invented people")], text)
+
+
+def worlds(chosen: options.WorldBuildOptions, progress: Progress) -> Output:
+    """Make copies of a knowledge graph with other texts, in which a model can infer but not remember."""
+    from fathom_build.worlds import THIRTEEN, build_worlds, parse_variants, worlds_table
+
+    variants = THIRTEEN if chosen.variants is None else parse_variants(chosen.variants)
+    graph, name, templates = graph_at(chosen.data, chosen.columns)
+    manifests = build_worlds(
+        graph,
+        chosen.out,
+        variants,
+        chosen.seed,
+        chosen,
+        name=name,
+        templates=templates,
+        audit=chosen.audit,
+        readers=_readers(chosen),
+        progress=progress,
+    )
+    text = f"in {chosen.out}: each is a knowledge graph like any other; mapping.parquet lists the replacements"
+    return Output([worlds_table(manifests), *_audit_tables(manifests)], text)
+
+
+def audit(chosen: options.WorldFolders, progress: Progress) -> Output:
+    """Report how many entities of finished worlds can be re-identified, and which names remain."""
+    from fathom_build.worlds import audit_worlds
+
+    manifests = audit_worlds(chosen.folders, _readers(chosen), progress)
+    return Output(_audit_tables(manifests), "\nwritten to the manifest.json of each world")
+
+
+BUILDERS: Registry[Builder] = Registry(
+    "builder",
+    "fathom.builders",
+    (
+        Builder(cloze, CLOZE, "reading twice, bytes"),
+        Builder(ontology, "fathom build ontology --input town.ttl --out my-ontology", "bytes of files, then classes"),
+        Builder(bear, "fathom build bear --input latest-all.json.gz --plan plan.yaml --out my-bear", "bytes of passes"),
+        Builder(choices, "fathom build choices --data my-ontology --out my-choices"),
+        Builder(invented, "fathom build invented --out people"),
+        Builder(worlds, "fathom build worlds --data my-graph --out worlds --variants base,virtual-e", "worlds"),
+        Builder(audit, "fathom build audit worlds", "worlds"),
+    ),
+)
+
+
+def _written(probe: str, out: Path) -> str:
+    return f"\nwritten to {out}; to query it: fathom probe {probe} --data {shlex.quote(str(out))} --model … --out …"
+
+
+def _audit_tables(manifests: list[dict[str, Any]]) -> list[Table]:
+    from fathom_build.worlds import audit_table, left_table
+
+    audited = [audit_table(manifests)] if any("audit" in manifest for manifest in manifests) else []
+    return [*left_table(manifests), *audited]
+
+
+def _readers(chosen: options.AuditOptions) -> list[Reader]:
+    """Load the language model that attacks, if one is named."""
+    if chosen.audit_model is None:
+        return []
+    from fathom.engine.models.loading import load
+    from fathom.engine.scoring.memory import Budget
+    from fathom.engine.scoring.vectors import description_encoder
+    from fathom_build.worlds import Reader
+
+    model = load(chosen.audit_model, device=chosen.device)
+    name = f"{Path(chosen.audit_model).name}@{model.identity.content_hash}"
+    return [Reader(name, description_encoder(model, Budget(None, model.device)))]

@@ -1,0 +1,39 @@
+"""Controlled copies of a knowledge graph in which memory is useless: same graph, other texts.
+
+After Sakai et al., *Does Pre-trained Language Model Actually Infer Unseen Links in Knowledge Graph Completion?* (NAACL
+2024), section 3. Each construction is a pure function of a graph, the parts to change, a seed and options::
+
+    from fathom_build.worlds import Materials, WorldOptions, make_world
+
+    graph = fathom.read_data("my-graph").graph
+    world = make_world("virtual-er", Materials(graph, seed=0, options=WorldOptions(relax=True)))
+    world.graph, world.mapping, world.spans
+"""
+
+from __future__ import annotations
+
+from fathom_build.options import WorldOptions
+from fathom_build.worlds.audit import Reader, audit_table, left_table
+from fathom_build.worlds.build import audit_worlds, build_worlds, worlds_table
+from fathom_build.worlds.constructions import Materials, make_world
+from fathom_build.worlds.folders import check_comparable_worlds, restore, tabulate_audits
+from fathom_build.worlds.world import THIRTEEN, Variant, World, parse_variants
+
+__all__ = [
+    "THIRTEEN",
+    "Materials",
+    "Reader",
+    "Variant",
+    "World",
+    "WorldOptions",
+    "audit_table",
+    "audit_worlds",
+    "build_worlds",
+    "check_comparable_worlds",
+    "left_table",
+    "make_world",
+    "parse_variants",
+    "restore",
+    "tabulate_audits",
+    "worlds_table",
+]

@@ -1,0 +1,281 @@
+"""Re-identification of entities by an attacker with the original texts.
+
+Linkage by nearest neighbour, as in the evaluation of anonymised texts: each description in the world is compared with
+the original descriptions. The entity is re-identified if its original description is the nearest. Equally near
+descriptions are in random order, so that an uninformative description is worth a random guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from fathom.base.errors import optional
+from fathom.results.metrics.ranking import hits_at_k
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Vectors = NDArray[np.float32]
+WORD = r"(?u)\b\w\w+\b"
+CUTOFFS = (1, 10)
+"""The k of reported Hits@k."""
+ATTACKED = 2_000
+"""Maximum number of attacked entities; from a larger graph, a sample is drawn."""
+TRAINED = 500
+"""The same for entities that an attack is trained on."""
+ALIGNED = 50
+"""Descriptions that share most words, with which a text is aligned."""
+NEAREST = 25
+"""Descriptions of each kind of similarity that the trained ranking compares."""
+CELLS = 1 << 24
+"""Similarities in memory at a time."""
+TOGETHER = 1 << 14
+"""Pairs of texts that are compared at a time."""
+TIED = 1e-6
+"""Cosines that differ by less are equal: rounding of float32."""
+
+
+class Attack(Protocol):
+    """An attacker that knows the original descriptions, shape (n,)."""
+
+    name: str
+
+    def places(self, texts: Sequence[str], original: Ints) -> Places:
+        """Rank the original description of each entity.
+
+        :param texts: descriptions in the world, shape (queries,).
+        :param original: number of each one's original among the n.
+        """
+
+
+class Places(NamedTuple):
+    """Numbers of nearer (``above``) and equally near (``level``, with the original) descriptions; shape (queries,)."""
+
+    above: Ints
+    level: Ints
+
+    def hits(self, k: int) -> Floats:
+        """Return the probability that the original is among the first k, ties in random order; shape (queries,)."""
+        return hits_at_k(self.above + 1, self.above + self.level, k)
+
+
+class TfIdf:
+    """TF-IDF vectors of length 1, tf · (ln((1 + n) / (1 + df)) + 1) (Salton and Buckley 1988; scikit-learn).
+
+    :param texts: original descriptions, shape (n,).
+    :raises MissingExtra: scikit-learn is not installed.
+    """
+
+    name = "TF-IDF"
+    _units: Mapping[str, Any] = {"token_pattern": WORD, "dtype": np.float32}
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._vectorizer = optional("sklearn.feature_extraction.text", "kgc").TfidfVectorizer(**self._units)
+        try:
+            self._vectorizer.fit(texts)
+        except ValueError:  # none of them has a word
+            self._vectorizer.fit(["nothing"])
+        self.vectors = self.vectors_of(texts)
+
+    def vectors_of(self, texts: Sequence[str]) -> Any:
+        """Return sparse rows of length 1, or 0 without a known word; shape (texts, words)."""
+        return self._vectorizer.transform([*texts, ""])[: len(texts)]  # it refuses an empty list
+
+    def places(self, texts: Sequence[str], original: Ints) -> Places:
+        """Return places, see :class:`Attack`."""
+        return _places_by_cosine(self.vectors_of(texts), self.vectors, original)
+
+
+class CharacterNgrams(TfIdf):
+    """TF-IDF of runs of three to five characters within words, which finds parts of replaced words."""
+
+    name = "character n-grams"
+    _units: Mapping[str, Any] = {"analyzer": "char_wb", "ngram_range": (3, 5), "dtype": np.float64}
+
+
+class Pairs(NamedTuple):
+    """Texts (``row``, ascending) and descriptions (``other``) to compare; shape (pairs,)."""
+
+    row: Ints
+    other: Ints
+
+    def dot(self, texts: Any, descriptions: Any) -> Floats:
+        """Multiply sparse rows of both; shape (pairs,)."""
+        parts = (slice(start, start + TOGETHER) for start in range(0, len(self.row), TOGETHER))
+        dots = [_total(texts[self.row[part]].multiply(descriptions[self.other[part]])) for part in parts]
+        return np.concatenate([np.zeros(0), *dots])
+
+    def rank(self, score: Floats, original: Ints, n: int) -> Places:
+        """Place each original by score; all of the n descriptions that are in no pair of a text are equally near."""
+        own = self.other == original[self.row]
+        wanted = np.full(len(original), -np.inf)
+        wanted[self.row[own]] = score[own]
+        above = np.bincount(self.row[score > wanted[self.row] + TIED], minlength=len(original))
+        tied = np.bincount(self.row[np.abs(score - wanted[self.row]) <= TIED], minlength=len(original))
+        return Places(above, np.where(np.isfinite(wanted), tied, n - above))
+
+
+class Alignment:
+    """The share of words in common runs (Ratcliff and Metzener 1988; difflib), which finds visible words in order.
+
+    Each text is aligned with the descriptions that share most words with it.
+    """
+
+    name = "alignment of words"
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        library = optional("sklearn.feature_extraction.text", "kgc")
+        self.words = [_words(text) for text in texts]
+        self._count = library.CountVectorizer(analyzer=_words, binary=True, dtype=np.float32)
+        self._known = self._count.fit_transform([*texts, "nothing"])[: len(texts)]
+
+    def places(self, texts: Sequence[str], original: Ints) -> Places:
+        """Return places, see :class:`Attack`."""
+        pairs = _nearest(self._count.transform(texts), self._known, ALIGNED)
+        return pairs.rank(self.ratios(texts, pairs), original, len(self.words))
+
+    def ratios(self, texts: Sequence[str], pairs: Pairs) -> Floats:
+        """Align the texts and descriptions of all pairs; shape (pairs,)."""
+        ratios, last = np.zeros(len(pairs.row)), -1
+        matcher = SequenceMatcher(None, autojunk=False)
+        for place, (row, other) in enumerate(zip(pairs.row.tolist(), pairs.other.tolist(), strict=True)):
+            if row != last:
+                matcher.set_seq2(_words(texts[row]))
+                last = row
+            matcher.set_seq1(self.words[other])
+            ratios[place] = matcher.ratio()
+        return ratios
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+class TrainedRanking:
+    """Logistic regression over similarities of the attacks above, trained on other worlds of the same construction.
+
+    The attacker makes two worlds from the original graph. Words that a description has in both are those that the
+    construction leaves visible. The regression learns from the first world which description is an entity's own.
+
+    :param others: descriptions of the n entities in both worlds.
+    """
+
+    name = "trained ranking"
+
+    def __init__(
+        self, words: TfIdf, ngrams: CharacterNgrams, alignment: Alignment, others: Sequence[Sequence[str]]
+    ) -> None:
+        self._words, self._ngrams, self._alignment = words, ngrams, alignment
+        self._sizes = np.array([len(words) for words in alignment.words], dtype=np.float64)
+        first, second = map(words.vectors_of, others)
+        self._visible = first.minimum(second).tocsr()
+        self._length = np.sqrt(_total(self._visible.multiply(self._visible)))
+        chosen = choose(len(others[0]), TRAINED, seed=1)
+        pairs, features = self._features([others[0][row] for row in chosen.tolist()])
+        is_own = pairs.other == chosen[pairs.row]
+        self._model = None
+        if is_own.any() and not is_own.all():
+            scale = optional("sklearn.preprocessing", "kgc").StandardScaler()
+            regression = optional("sklearn.linear_model", "kgc").LogisticRegression(max_iter=10_000)
+            self._model = optional("sklearn.pipeline", "kgc").make_pipeline(scale, regression).fit(features, is_own)
+
+    def places(self, texts: Sequence[str], original: Ints) -> Places:
+        """Return places, see :class:`Attack`; without a pair to learn from, all descriptions are equally near."""
+        pairs, features = self._features(texts)
+        if self._model is None or not len(features):
+            pairs, score = Pairs(*np.zeros((2, 0), dtype=np.int64)), np.zeros(0)
+        else:
+            score = self._model.decision_function(features)
+        return pairs.rank(score, original, len(self._sizes))
+
+    def _features(self, texts: Sequence[str]) -> tuple[Pairs, Floats]:
+        """Compare each text with its nearest descriptions, and with the best of them.
+
+        :returns: pairs and their features, shape (pairs, 2 · similarities).
+        """
+        words, ngrams, visible = self._words.vectors_of(texts), self._ngrams.vectors_of(texts), self._visible
+        known = ((words, self._words.vectors), (ngrams, self._ngrams.vectors), (words, visible))
+        row, other = pairs = Pairs(*np.unique(np.hstack([_nearest(*both, NEAREST) for both in known]), axis=1))
+        sizes = np.array([len(_words(text)) for text in texts], dtype=np.float64)
+        longer = np.log1p(sizes[row]) - np.log1p(self._sizes[other])
+        columns = (
+            pairs.dot(words, self._words.vectors),
+            pairs.dot(ngrams, self._ngrams.vectors),
+            pairs.dot(words, visible) / np.maximum(self._length[other], TIED),
+            # Visible words that the text has, as a share; and words of the text that are visible ones.
+            (pairs.dot(words.sign(), visible) + 0.01) / (_total(visible)[other] + 0.01),
+            pairs.dot(words, visible.sign()) / np.maximum(_total(words)[row], TIED),
+            self._alignment.ratios(texts, pairs),
+            longer,
+            np.abs(longer),
+        )
+        similarities = np.column_stack(columns)
+        if not len(row):
+            return pairs, similarities
+        starts = np.flatnonzero(np.diff(row, prepend=-1))
+        best = np.repeat(np.maximum.reduceat(similarities, starts, axis=0), np.diff(starts, append=len(row)), axis=0)
+        return pairs, np.hstack([similarities, similarities - best])
+
+
+def choose(n: int, most: int, seed: int = 0) -> Ints:
+    """Draw entities among n; shape (at most *most*,), ascending."""
+    return np.sort(np.random.default_rng(seed).choice(n, min(n, most), replace=False))
+
+
+def _total(rows: Any) -> Any:
+    return np.asarray(rows.sum(axis=1)).ravel()
+
+
+def _nearest(queries: Any, known: Any, most: int) -> Pairs:
+    """Find the *most* descriptions of greatest positive similarity for each text."""
+    rows, others, by_unit = [], [], known.T.tocsr()
+    for part in _parts(queries.shape[0], known.shape[0]):
+        near = (queries[part] @ by_unit).tocsr()
+        for row, (start, end) in enumerate(pairwise(near.indptr.tolist())):
+            score, found = near.data[start:end], near.indices[start:end]
+            best = np.argpartition(-score, most)[:most] if len(score) > most else slice(None)
+            others.append(found[best].astype(np.int64))
+            rows.append(np.full(len(others[-1]), part.start + row))
+    none = np.zeros(0, dtype=np.int64)
+    return Pairs(np.concatenate([none, *rows]), np.concatenate([none, *others]))
+
+
+class VectorAttack:
+    """Description vectors by a language model, see :class:`fathom_build.worlds.audit.Reader`."""
+
+    def __init__(self, name: str, encode: Callable[[Sequence[str]], Vectors], texts: Sequence[str]) -> None:
+        self.name, self._encode = name, encode
+        self.vectors = _unit(encode(texts))
+
+    def places(self, texts: Sequence[str], original: Ints) -> Places:
+        """Return places, see :class:`Attack`."""
+        return _places_by_cosine(_unit(self._encode(texts)), self.vectors, original)
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    fine = np.isfinite(length) & (length > 0)
+    return np.where(fine, vectors / np.where(fine, length, 1), 0).astype(np.float32)
+
+
+def _places_by_cosine(queries: Any, vectors: Any, original: Ints) -> Places:
+    """:param queries: rows of length 1, dense or sparse, as *vectors*."""
+    above, level = np.zeros((2, len(original)), dtype=np.int64)
+    for part in _parts(len(original), vectors.shape[0]):
+        near = queries[part] @ vectors.T
+        apart = near.toarray() if scipy.sparse.issparse(near) else near
+        apart -= np.take_along_axis(apart, original[part, None], axis=1)
+        above[part], level[part] = (apart > TIED).sum(axis=1), (np.abs(apart) <= TIED).sum(axis=1)
+    return Places(above, level)
+
+
+def _parts(queries: int, known: int) -> Iterator[slice]:
+    size = max(1, CELLS // max(known, 1))
+    return (slice(start, start + size) for start in range(0, queries, size))

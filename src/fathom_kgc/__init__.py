@@ -1,0 +1,54 @@
+"""Complete knowledge graphs: train link predictors, evaluate them, and find out what they remember and infer."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fathom_kgc.api import evaluate_links, forecast_links, train_links
+    from fathom_kgc.links.options import (
+        Embedding,
+        GenKgc,
+        KgBert,
+        Kgt5,
+        KnnKge,
+        LinkOptions,
+        PromptedModel,
+        SimKgc,
+        Ultra,
+    )
+
+_WHERE = {
+    **dict.fromkeys(("evaluate_links", "forecast_links", "train_links"), "fathom_kgc.api"),
+    **dict.fromkeys(
+        ("Embedding", "GenKgc", "KgBert", "Kgt5", "KnnKge", "LinkOptions", "PromptedModel", "SimKgc", "Ultra"),
+        "fathom_kgc.links.options",
+    ),
+}
+__all__ = [
+    "Embedding",
+    "GenKgc",
+    "KgBert",
+    "Kgt5",
+    "KnnKge",
+    "LinkOptions",
+    "PromptedModel",
+    "SimKgc",
+    "Ultra",
+    "evaluate_links",
+    "forecast_links",
+    "train_links",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _WHERE:
+            raise AttributeError(f"fathom_kgc has no '{name}': it has {', '.join(__all__)}")
+        return getattr(import_module(_WHERE[name]), name)

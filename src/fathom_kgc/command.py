@@ -1,0 +1,213 @@
+"""``fathom kgc {train,evaluate,predict,pretrain}``"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+from pydantic import BaseModel, ConfigDict
+
+from fathom.base.commands import CommandEntry
+from fathom.base.errors import RunFailed
+from fathom.base.options import ARGUMENT, REPEATED, Given, Group, opt
+from fathom.base.progress import shown, starting
+from fathom.cli.commands import add_command, described, flag, flags_of, free_flag, new_group
+from fathom.cli.formats import PrintOptions, breakdown_command, say, say_unfinished
+from fathom.cli.probe import RunFolder
+from fathom.data.options import Device, Graph, NewFolder
+from fathom.data.selection.options import Columns
+from fathom.store.surroundings import NOTED
+from fathom_kgc.links import LINKS, PRESETS, Kind, named
+from fathom_kgc.links.options import LinkOptions
+from fathom_kgc.pretraining.options import PretrainOptions
+
+NOTED_FOR_ALL = {
+    "command", "sessions", "host", "device", "threads", "batch_tokens", "left_out", "seconds", "model", "spread",
+    "workers_replaced", "parts", "merged", "compared_sequences", "largest_difference", *NOTED,
+}  # fmt: skip
+"""Circumstances of all runs; others are the predictor's, such as answers proven exact."""
+TRAIN = "fathom kgc train --model TransE --data my-graph --out models/transe"
+
+
+def make(entry: CommandEntry) -> typer.Typer:
+    """Make ``fathom kgc``, with the options of all entries of the registry of link predictors."""
+    app = new_group(entry.does, TRAIN)
+    presets = f"Options of a paper ({', '.join(PRESETS)}); options typed in addition win."
+    flags = [free_flag("preset", Group.MODEL, presets), *_flags_of_kinds(asking=False)]
+    kinds = "; ".join(f"{kind.name} ({kind.does})" for kind in named())
+    add_command(
+        app,
+        train,
+        example=TRAIN,
+        does=f"{inspect.cleandoc(train.__doc__ or '')}\n\nKinds of predictor: {kinds}.",
+        flags=flags,
+    )
+    add_command(
+        app,
+        evaluate,
+        example="fathom kgc evaluate models/transe --data my-graph --out runs/transe",
+        flags=[*flags_of(LinkOptions), *_flags_of_kinds(asking=True)],
+    )
+    add_command(
+        app, predict, example="fathom kgc predict models/transe --data my-graph --relation hypernym --head canine"
+    )
+    add_command(
+        app,
+        pretrain,
+        example="fathom kgc pretrain --kind masked --data my-graph --out models/small --contaminate test",
+    )
+    return app
+
+
+def _flags_of_kinds(asking: bool) -> list[inspect.Parameter]:
+    """Return the flags of all kinds of predictor, each naming its kinds; defaults differ between kinds.
+
+    :param asking: only those that may be changed when a trained model is evaluated.
+    """
+    owners: dict[str, list[Kind]] = {}
+    for kind in LINKS.entries():
+        for name in kind.options.model_fields:
+            if name in kind.options.asking() if asking else name != "model":
+                owners.setdefault(name, []).append(kind)
+    flags = []
+    for name, kinds in owners.items():
+        prefix = "" if len(kinds) == len(LINKS) else f"({', '.join(kind.name for kind in kinds)}) "
+        first = kinds[0].options
+        flags.append(flag(first, name, prefix + described(first.model_fields[name])))
+    return flags
+
+
+TrainedModel = Annotated[Path, opt(..., "Folder that fathom kgc train made.", ARGUMENT)]
+
+
+class LinkFiles(BaseModel):
+    """The graph of a command on link predictors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    group: ClassVar = Group.SELECTION
+
+    data: Graph
+
+
+class TrainFiles(LinkFiles):
+    """Options of ``fathom kgc train`` that all kinds of predictor have."""
+
+    columns: Columns = None
+    model: str = opt(
+        ...,
+        "A kind of predictor (see above), or any model of PyKEEN by its name, such as TransE or ComplEx.",
+        Group.MODEL,
+    )
+    out: RunFolder
+
+
+class EvaluateFiles(LinkFiles):
+    """Options of ``fathom kgc evaluate`` that all kinds of predictor have."""
+
+    model: TrainedModel
+    out: RunFolder
+    dry_run: bool = opt(False, "Only print the estimated time and memory, from a few queries.", Group.RUN)
+
+
+class PredictOptions(LinkFiles):
+    columns: Columns = None
+    model: TrainedModel
+    relation: str = opt(..., "Name or id of the relation.")
+    head: str | None = opt(None, "Name or id of the head; predicts tails.")
+    tail: str | None = opt(None, "Name or id of the tail; predicts heads.")
+    top: int = opt(10, "How many answers to print.", Group.OUTPUT, ge=1)
+    device: Device = None
+
+
+class PretrainFiles(LinkFiles):
+    """Input and output of ``fathom kgc pretrain``."""
+
+    columns: Columns = None
+    out: NewFolder
+    texts: tuple[str, ...] = opt(
+        (),
+        "More to read: a graph, a data set with sentences, or a .txt file with a text per line; may be repeated.",
+        Group.DATA,
+        REPEATED,
+    )
+
+
+def train(files: TrainFiles, given: Given) -> None:
+    """Train a link predictor on a graph's training triples; stop early by Hits@10 on its validation triples.
+
+    Defaults are those of the original papers: see docs/notes/link-prediction.md.
+    """
+    with starting("loading libraries"):
+        from fathom.data.formats import read
+        from fathom_kgc.api import train_links
+
+    manifest = train_links(files.model, read(files.data, files.columns), files.out, **given)
+    for note in manifest["notes"]:
+        say(f"note: {note}")
+    ended = manifest["ended"]
+    best = f"; best epoch {ended['epoch']}: Hits@10 {ended['hits@10']:.4f} on validation" if ended.get("epoch") else ""
+    say(
+        f"training ended: {ended['why']}{best}\n"
+        f"written to {files.out}; next: fathom kgc evaluate {files.out} --data {files.data} --out RUN"
+    )
+
+
+def evaluate(files: EvaluateFiles, given: Given) -> None:
+    """Rank all entities as tail and as head of a graph's test triples: Hits@k, MRR, MR with intervals.
+
+    In all, evenly over relations and answers, and by which halves of the triple were seen in training.
+    """
+    with starting("loading libraries"):
+        from fathom_kgc.api import evaluate_links, forecast_links
+    from fathom.data.queries import POPULARITY, SEEN
+    from fathom_kgc.links.folder import read_manifest
+
+    asking = {name: given.pop(name) for name in list(given) if name not in LinkOptions.model_fields}
+    if files.dry_run:
+        say("\n".join(forecast_links(files.model, files.data, asking, **given).lines()))
+        return
+    result = evaluate_links(files.model, files.data, files.out, None, asking, **given)
+    if not result.is_complete():
+        say_unfinished(files.out, result.folder.describe())
+        return
+    ended = read_manifest(files.model)["ended"]
+    if ended.get("failed"):
+        say(f"note: its training failed: {ended['why']}")
+    say(result.summary([SEEN] if SEEN in result.keys else []).to_text())
+    if all(line.accuracy is None and line.unscored == line.predictions for line in result.summary().headlines):
+        raise RunFailed(f"no query was scored: the reasons are above; {files.out} keeps them")
+    for name, value in result.folder.manifest["circumstances"].items():
+        if name not in NOTED_FOR_ALL:
+            say(f"{name.replace('_', ' ')}: {value}")
+    keys = ("direction", "relation", "cardinality", SEEN, POPULARITY)
+    say(f"\nwritten to {files.out}; more: {breakdown_command(files.out, result.keys, keys)}")
+
+
+def predict(options: PredictOptions, printed: PrintOptions) -> None:
+    """Print the best answers to (head, relation, ?) or (?, relation, tail), and whether the graph has them."""
+    from fathom.data.formats import read
+    from fathom_kgc.links.predict import predict_links
+
+    chosen = options.model_dump(exclude={"model", "data", "columns"})
+    printed.show([predict_links(options.model, read(options.data, options.columns), **chosen)])
+
+
+def pretrain(files: PretrainFiles, options: PretrainOptions) -> None:
+    """Pre-train a small language model with or without a graph's test triples."""
+    from fathom.data.formats import read
+    from fathom_kgc.pretraining import pretrain as pretrain_model
+
+    out, data = files.out, files.data
+    with shown(f"pre-training a {options.kind} model") as progress:
+        manifest = pretrain_model(
+            read(data, files.columns), files.texts, options, out, lambda _, share: progress(round(100 * share), 100)
+        )
+    stated, left_out = manifest["stated"], manifest["left_out"]
+    kind = next(kind.name for kind in named() if kind.begins_with == options.kind)
+    say(
+        f"read {manifest['texts']:,} texts ({left_out['texts']:,} excluded: {left_out['why']}) and "
+        f"{stated['statements']:,} statements of {stated['triples']:,} triples; loss {manifest['final_loss']:.3f}\n"
+        f"written to {out}; next: fathom kgc train --weights {out} --data {data} --out M --model {kind}"
+    )

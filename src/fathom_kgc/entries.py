@@ -1,0 +1,28 @@
+"""What ``fathom_kgc`` adds to Fathom: a command, a probe and presets. Its studies and its kind of runs load more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fathom.base.commands import CommandEntry
+from fathom.plans.preset_files import Preset
+from fathom.probes import Entry
+
+COMMAND = CommandEntry(
+    "kgc",
+    "Train",
+    "Complete a knowledge graph: train link predictors and measure what they know.",
+    "fathom_kgc.command:make",
+)
+LINK_PROBE = Entry(
+    "link",
+    "fathom_kgc.links.options:LinkOptions",
+    "fathom_kgc.links.probe:LinkProbe",
+    "Rank all entities of a graph as head and as tail, as a trained link predictor scores them.",
+    "fathom kgc evaluate models/transe --data my-graph --out runs/transe",
+    needs="link predictor",
+    cuts=(1, 3, 10),
+    further=tuple(f"{way}_{name}" for way in ("macro", "rare") for name in ("hits@1", "hits@10", "mrr")),
+    by=("hits@3", "hits@10", "mean_rank"),
+)
+SAKAI2024 = Preset("sakai2024", Path(__file__).parent / "presets" / "sakai2024.yaml")

@@ -1,0 +1,309 @@
+"""KGT5 and GenKGC: a query goes in as text, the name of the answer comes out token by token.
+
+Training is cross-entropy of the gold name after the query, in both directions of each training triple. Evaluation
+scores the names of all entities, and nothing else, by their log-likelihood (see ``name_search``).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import AutoModelForSeq2SeqLM
+
+from fathom.base.errors import BadInput
+from fathom.data.graph.links import Links, training_links
+from fathom.data.knowledge import KnowledgeGraph, Places
+from fathom.engine.scoring.rows import RankResult
+from fathom.engine.scoring.trie import AnswerTrie, padded
+from fathom.engine.scoring.walk import SearchResult
+from fathom.probes.base import Facts
+from fathom.store.predictions import Scoring
+from fathom.training.loop import ADAMW, Optimizer, Stage, adafactor
+from fathom.training.small import NO_TARGET
+from fathom_kgc.links.base import shuffled
+from fathom_kgc.links.name_search import Decoder, Reach, search
+from fathom_kgc.links.options import Generative, GenKgc, Kgt5
+from fathom_kgc.links.texts import TextPredictor, examples_of_relations
+
+FULL_UP_TO = 5_000
+"""Entities of a graph up to which every rank is searched for, by default."""
+DEPTH = 10
+"""Ranks up to it are always known: Hits@10 is exact."""
+TOGETHER = 64
+"""Questions that are encoded and searched together."""
+VALIDATING = 4
+"""In validation, a search widens to so many times ``--beams`` at most."""
+WINDOW = 32
+"""Batches whose questions are drawn together and then dealt out by length, so that little of a batch is padding."""
+
+
+class NameBatch(NamedTuple):
+    """Queries and the names that answer them.
+
+    :param ids: tokens of the queries, shape (b, source).
+    :param mask: 0 at padding, shape (b, source).
+    :param before: tokens of the names, shifted right by one, shape (b, target).
+    :param labels: tokens of the names and the end token, shape (b, target), −100 at padding.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    before: Tensor
+    labels: Tensor
+
+
+class GenerativePredictor(TextPredictor):
+    """See :class:`fathom_kgc.links.base.Predictor`. A kind defines the text of a query.
+
+    :raises BadInput: a tokenizer that does not fit the network.
+    """
+
+    AUTO = AutoModelForSeq2SeqLM
+    scoring = Scoring("log-likelihood", "nats")
+    options: Generative
+    network: Any
+
+    def __init__(self, graph: KnowledgeGraph, options: Generative, source: Path | None, device: torch.device) -> None:
+        super().__init__(graph, options, source, device)
+        self.network = self.language
+        name = f"the tokenizer of '{options.weights}'"
+        if self._end is None:
+            raise BadInput(f"{name} has no end token: set eos_token in its config")
+        size, vocabulary = len(self.tokenizer), self.network.get_input_embeddings().num_embeddings
+        if size > vocabulary:
+            raise BadInput(f"{name} has {size:,} tokens, its network {vocabulary:,}: they do not belong together")
+        self._proven = self._searched = self._nodes = 0
+
+    @abstractmethod
+    def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
+        """Return texts of the queries (given, relation, ?), or (?, relation, given) if *inverse*."""
+
+    @property
+    def answers(self) -> Sequence[str]:
+        """Texts that the decoder writes, by place: the names of entities."""
+        return self.texts.names
+
+    def optimizer(self) -> Optimizer:
+        return ADAMW
+
+    def stages(self) -> Sequence[Stage]:
+        count = 2 * len(self.graph.training)
+        return [self.stage("names", partial(self._batches, count), count, self._loss, self.optimizer())]
+
+    def _batches(self, count: int, epoch: int) -> Iterator[NameBatch]:
+        size, seed = self.options.batch_size, self.options.seed
+        for number, window in enumerate(shuffled(count, WINDOW * size, seed, epoch), start=1):
+            read = self._read(training_links(self.graph, window))
+            order = np.argsort([len(ids) for ids in read], kind="stable")
+            # So that an epoch does not go from short to long again and again.
+            for start in np.random.default_rng((seed, epoch, number)).permutation(range(0, len(window), size)):
+                some = order[start : start + size]
+                yield self._batch(window[some], [read[place] for place in some.tolist()])
+
+    def _batch(self, queries: Places, read: Sequence[Sequence[int]]) -> NameBatch:
+        """:param queries: numbers of training queries. :param read: their tokens."""
+        names = [self._names[place] for place in training_links(self.graph, queries).gold.tolist()]
+        labels = torch.from_numpy(padded(names, NO_TARGET)).to(self.device)
+        before = torch.cat([torch.full_like(labels[:, :1], self._start), labels[:, :-1]], dim=1)
+        return NameBatch(*self._with_mask(read), before.clamp(min=0), labels)
+
+    def _loss(self, batch: NameBatch) -> Tensor:
+        logits = self.network(
+            input_ids=batch.ids, attention_mask=batch.mask, decoder_input_ids=batch.before, use_cache=False
+        ).logits
+        return cross_entropy(
+            logits.float().flatten(0, 1),
+            batch.labels.flatten(),
+            ignore_index=NO_TARGET,
+            label_smoothing=self.options.label_smoothing,
+        )
+
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
+        """Rank by log-likelihood in nats. Queries of similar length are searched together.
+
+        :raises RunFailed: the network's cache works differently.
+        """
+        reach = self._reach(top, keep_scores)
+        encoded = self._read(links)
+        order = np.argsort([len(ids) for ids in encoded], kind="stable")
+        searched: list[SearchResult] = []
+        decoder = Decoder(self.network, self._start)
+        for start in range(0, len(order), TOGETHER):
+            some = order[start : start + TOGETHER]
+            questions = decoder.encode(*self._with_mask([encoded[number] for number in some.tolist()]))
+            searched += search(decoder, questions, self._answers, links.take(some), reach)
+        self._searched += len(searched)
+        self._proven += sum(one.proven for one in searched)
+        self._nodes += sum(one.tokens_run for one in searched)
+        return [searched[place].result for place in np.argsort(order).tolist()]
+
+    def _reach(self, top: int, keep_scores: bool) -> Reach:
+        """Return the extent of a search.
+
+        In validation ranks beyond the tenth are misses, and unproven searches stop early. The
+        answers of a network that has learnt little are all alike, which makes proofs expensive.
+        """
+        options, depth = self.options, max(top, DEPTH)
+        if self.validating:
+            return Reach(depth, top, options.beams, min(options.widest, VALIDATING * options.beams))
+        if options.full_rank if options.full_rank is not None else len(self.texts.names) <= FULL_UP_TO:
+            return Reach(depth, top, None, keep_scores=keep_scores)
+        return Reach(depth, top, options.beams, options.widest)
+
+    @cached_property
+    def _answers(self) -> AnswerTrie:
+        return AnswerTrie(self._names)
+
+    @cached_property
+    def _names(self) -> list[list[int]]:
+        longest, end = self._longest, self._end
+        rows = self.tokenizer(list(self.answers), verbose=False)["input_ids"]
+        bare = [ids[:-1] if ids and ids[-1] == end else ids for ids in rows]
+        return [[*ids[: longest - 1], end] for ids in bare]
+
+    def notes(self) -> list[str]:
+        shared = sum(count for count in Counter(map(tuple, self._names)).values() if count > 1)
+        notes = [f"{shared:,} of {len(self._names):,} entities share their name with another and tie with it"]
+        return super().notes() + (notes if shared else [])
+
+    def circumstances(self) -> Facts:
+        proven = f"{self._proven:,} of {self._searched:,} answers proven exact"
+        return {"proven": proven, "nodes_run": self._nodes}
+
+    @property
+    def _end(self) -> Any:
+        tokenizer = self.tokenizer
+        return tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id
+
+    @property
+    def _start(self) -> int:
+        """First token of the decoder: of the network's configuration, else padding (T5) or the end token (BART)."""
+        configured = getattr(self.network.config, "decoder_start_token_id", None)
+        return next(int(id_) for id_ in (configured, self.tokenizer.pad_token_id, self._end) if id_ is not None)
+
+    @property
+    def _longest(self) -> int:
+        window = getattr(self.network.config, "max_position_embeddings", None)
+        return min(self.options.max_tokens, window or self.options.max_tokens)
+
+    def _read(self, links: Links) -> list[list[int]]:
+        texts = self.questions(links.given, links.relation, links.inverse.tolist())
+        rows = self.tokenizer(texts, truncation=True, max_length=self._longest, verbose=False)["input_ids"]
+        return [ids or [self._end] for ids in rows]  # some text must stand there to be attended to
+
+    def as_read(self, links: Links) -> list[str]:
+        return list(self.tokenizer.batch_decode(self._read(links)))
+
+    def _with_mask(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        matrix = torch.from_numpy(padded(ids, -1)).to(self.device)
+        return matrix.clamp(min=0), (matrix >= 0).long()
+
+
+class Kgt5Predictor(GenerativePredictor):
+    """KGT5 (Saxena et al. 2022): "predict tail: head | relation |", and the tail's name comes out.
+
+    As in the paper, one T5 serves both directions. As in KGT5-context (Kochsiek et al. 2023) and in LambdaKG, the given
+    entity's description may be read; it comes last, so that a long query loses its end. The paper samples 500 names and
+    ranks those that are entities; here decoding is restricted to entities and searched exactly.
+    """
+
+    options: Kgt5
+
+    def optimizer(self) -> Optimizer:
+        return adafactor if self.options.optimizer == "adafactor" else ADAMW
+
+    def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
+        """Return "predict tail: head | relation | description of the head", and likewise for heads."""
+        texts = self.texts
+        return [
+            f"predict {'head' if asks_head else 'tail'}: {texts.names[entity]} | {texts.relations[link]} | "
+            f"{texts.descriptions[entity]}".rstrip()
+            for entity, link, asks_head in zip(given.tolist(), relation.tolist(), inverse, strict=True)
+        ]
+
+
+class GenKgcPredictor(GenerativePredictor):
+    """GenKGC (Xie et al. 2022): BART reads demonstrations and the query, and writes the answer.
+
+    *Relation-guided demonstration*: a query follows a few training triples of its relation, each in both directions.
+    They never mention the entity of the query, so no query shows its own answer; the authors' code draws them once per
+    relation, without this check. *Entity-aware hierarchical decoding*: with ``--types`` the answer's type is written
+    before its name. Without types, and in the authors' scripts (``--use_label_type 0``), the hierarchy is the prefix
+    tree of all names.
+    """
+
+    options: GenKgc
+
+    def __init__(self, graph: KnowledgeGraph, options: GenKgc, source: Path | None, device: torch.device) -> None:
+        super().__init__(graph, options, source, device)
+        self.types = _types(graph) if options.types else None
+        self._demonstrations = examples_of_relations(graph, options.demonstrations, options.seed)
+        self.tokenizer.truncation_side = "left"  # the question stands last and must stay
+
+    def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
+        """Return demonstrations, then the given entity with its description, and the relation."""
+        triples = zip(given.tolist(), relation.tolist(), inverse, strict=True)
+        separator = self.tokenizer.sep_token or self.tokenizer.eos_token
+        return [
+            "".join(f"{shown} {separator} " for shown in self._shown(entity, link))
+            + self._statement(f"{self.texts.names[entity]}{self._descriptions[entity]}", link, asks_head)
+            for entity, link, asks_head in triples
+        ]
+
+    def notes(self) -> list[str]:
+        alone = sum(not pool for pool in self._demonstrations) if self.options.demonstrations else 0
+        counts = {"relations have no training triple to be shown": alone}
+        if self.types is not None:
+            counts["entities have no type: their names alone are written"] = self.types.count("")
+        return super().notes() + [f"{count:,} {what}" for what, count in counts.items() if count]
+
+    @cached_property
+    def answers(self) -> Sequence[str]:
+        """ "TYPE: NAME" with ``--types`` for entities that have one; else the name."""
+        if self.types is None:
+            return self.texts.names
+        return [f"{type_}: {name}" if type_ else name for type_, name in zip(self.types, self.texts.names, strict=True)]
+
+    def _statement(self, name: str, relation: int, inverse: bool) -> str:
+        return f"{name} {self.texts.relations[relation]}{' (reverse)' if inverse else ''}"
+
+    def _shown(self, entity: int, relation: int) -> list[str]:
+        triples = [ends for ends in self._demonstrations[relation] if entity not in ends]
+        return [
+            f"{self._statement(self.texts.names[known], relation, inverse)} {self.answers[answer]}"
+            for head, tail in triples[: self.options.demonstrations]
+            for known, answer, inverse in ((head, tail, False), (tail, head, True))
+        ]
+
+    @cached_property
+    def _descriptions(self) -> list[str]:
+        """Descriptions with a comma before, cut to at most half of a query."""
+        texts, most = list(self.texts.descriptions), self._longest // 2
+        side, self.tokenizer.truncation_side = self.tokenizer.truncation_side, "right"
+        offset_mapping = self.tokenizer(
+            texts, add_special_tokens=False, truncation=True, max_length=most, return_offsets_mapping=True
+        )["offset_mapping"]
+        self.tokenizer.truncation_side = side
+        return [
+            f", {text[: offsets[-1][1]]}" if offsets else ""
+            for text, offsets in zip(texts, offset_mapping, strict=True)
+        ]
+
+
+def _types(graph: KnowledgeGraph) -> list[str]:
+    types = graph.entities.column("type").to_pylist() if "type" in graph.entities.column_names else []
+    if not any(types):
+        raise BadInput(
+            "--types: the graph's entities have none: put an entity2type.txt (id<TAB>type a line), CoDEx's "
+            "entity2types.json, or an entity2text_withtype.txt (id<TAB>type name) into its folder"
+        )
+    return types
