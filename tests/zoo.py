@@ -2,9 +2,9 @@
 
     python -m tests.zoo [FAMILY ...]
 
-prints a table with a row per family: how it runs (tree, states, plain, masked, pairs), or why it is refused or could not
-be built here; then the lists that docs/notes/models.md shortens. "failed" is a traceback. Configurations come from the
-classes' own defaults, made small by :data:`SMALL`.
+prints a table with a row per family: how it runs (tree, states, plain, masked, pairs), or why it is refused or could
+not be built here; then the lists that docs/notes/models.md shortens. "failed" is a traceback. Configurations come from
+the classes' own defaults, made small by :data:`SMALL`.
 """
 
 from __future__ import annotations
