@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from entities import ids, tails, words
 from harness import DATA, Table, benchmark, own_process, peak, scratch, timed
 
 import fathom
@@ -25,6 +24,26 @@ WORDS, MENTIONS = 40, 3
 ROWS = 200_000
 COLUMNS = ("entities", "triples", "MB of descriptions", "mentions", "worlds")
 TIMES = ("read, s", "build, s", "ns/byte", "CPU, s", "peak, GiB")
+SYLLABLES = np.array(
+    ["ka", "lo", "mir", "ten", "su", "ra", "bel", "o", "vin", "dar", "qu", "esh", "no", "ti", "gar", "pel"]
+)
+
+
+def words(numbers: np.ndarray, syllables: int) -> pa.Array:
+    """Return a word for each number; equal numbers give equal words."""
+    parts = [pa.array(SYLLABLES[(numbers >> (4 * place)) & 15]) for place in range(syllables)]
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def ids(letter: str, count: int) -> pa.Array:
+    """Return letter0, letter1, …"""
+    return pc.binary_join_element_wise(letter, pc.cast(pa.array(np.arange(count)), pa.string()), "")
+
+
+def tails(rows: np.ndarray, entities: int, generator: np.random.Generator) -> np.ndarray:
+    """Return a tail for each row: half of them few and popular, the others any."""
+    popular = (generator.pareto(0.5, len(rows)) * 100).astype(np.int64) % entities
+    return np.where(generator.random(len(rows)) < 0.5, popular, generator.integers(0, entities, len(rows)))
 
 
 def make_names(entities: int, generator: np.random.Generator) -> pa.Array:

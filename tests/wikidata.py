@@ -1,4 +1,4 @@
-"""Dumps of Wikidata made up for tests and benchmarks, in the layout of the published ones."""
+"""Dumps of Wikidata made up for tests, in the layout of the published ones."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-
-OTHERS = ("de", "fr", "es", "ru", "ja", "zh", "ar", "pt", "it", "pl", "nl", "uk", "sv", "fa", "cs", "ko", "he", "fi")
-"""Languages that names also stand in, but for those of English."""
 
 
 class ItemClaim(NamedTuple):
@@ -33,23 +30,20 @@ def item(
     said: Sequence[ItemClaim] = (),
     aliases: Sequence[str] = (),
     links: int = 0,
-    languages: Sequence[str] = (),
 ) -> dict[str, Any]:
     """An item as a dump has it.
 
     :param label: in English; None for none.
     :param links: Wikipedias that have a page on it.
-    :param languages: in which it also has a name.
     """
-    names = {language: f"{label} ({language})" for language in languages} | ({"en": label} if label else {})
     claims: dict[str, list[dict[str, Any]]] = {}
     for place, one in enumerate(said):
         claims.setdefault(one.property, []).append(statement(number, place, one))
     return {
         "type": "item",
         "id": f"Q{number}",
-        "labels": {language: _text(language, name) for language, name in names.items()},
-        "descriptions": {language: _text(language, f"an item of {number % 97}") for language in languages},
+        "labels": {"en": _text("en", label)} if label else {},
+        "descriptions": {},
         "aliases": {"en": [_text("en", name) for name in aliases]} if aliases else {},
         "claims": claims,
         "sitelinks": {

@@ -2,9 +2,9 @@
 
     python -m tests.zoo [FAMILY ...]
 
-prints the table of docs/notes/zoo.md, a row per family: how it runs (tree, states, plain, masked, pairs), or why it is
-refused or could not be built here; then the lists of docs/notes/models.md. "failed" is a traceback. Configurations come
-from the classes' own defaults, made small by :data:`SMALL`.
+prints a table with a row per family: how it runs (tree, states, plain, masked, pairs), or why it is refused or could
+not be built here; then the lists that docs/notes/models.md shortens. "failed" is a traceback. Configurations come from
+the classes' own defaults, made small by :data:`SMALL`.
 """
 
 from __future__ import annotations
@@ -413,7 +413,7 @@ def _tokens(ids: list[int]) -> Tokens:
 
 
 def lists(found: Mapping[str, FamilyResult]) -> list[str]:
-    """Return the lists of docs/notes/models.md."""
+    """Return the families by the way they run, as docs/notes/models.md lists them."""
     lines = []
     for how, title in TITLES.items():
         own = [

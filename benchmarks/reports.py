@@ -1,4 +1,4 @@
-"""Many runs: the time of comparing them and of a report, and the power of the smallest difference."""
+"""Reports of many runs: time, memory and size, and pictures."""
 
 from __future__ import annotations
 
@@ -9,23 +9,18 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-from harness import Table, benchmark, fathom_command, scratch
+from harness import benchmark, fathom_command, scratch
 
-from fathom.results.metrics.significance import smallest_difference
-from fathom.results.metrics.uncertainty import interval
 from fathom.store.files import write_table
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
 
-Floats = npt.NDArray[np.float64]
 FACTS, RELATIONS, TEMPLATES, CANDIDATES, SUBJECTS = 7731, 60, 3, 60, 4000
 
 
@@ -140,85 +135,6 @@ def measured(*command: object) -> tuple[float, float, float]:
 def make_runs(folder: Path, count: int, tokens: bool = False) -> list[Path]:
     return [made(folder / f"m{number}", number, *tables(), tokens) for number in range(count)]
 
-
-@benchmark
-def compare(runs: int = 20) -> None:
-    """Time `fathom compare` and `fathom diff` on runs of BEAR's size: 7,731 facts, three templates."""
-    table = Table("command", "runs", "s by the clock", "s of the processor", "peak, MiB")
-    with scratch() as there:
-        folders = make_runs(there, runs)
-        for command, some in (("compare", folders[:2]), ("compare", folders), ("diff", folders[:2])):
-            clock, cpu, memory = measured(command, *some, "--format", "json")
-            table.row(f"fathom {command}", len(some), f"{clock:.1f}", f"{cpu:.1f}", f"{memory:.0f}")
-
-
-# ---------------------------------------------------------------------------------------------------------------- power
-
-
-def drawn(random: np.random.Generator, clusters: int, each: int, likeness: float, further: float) -> tuple[Floats, ...]:
-    """Hits of two answerers; the first knows a share of *further* more. :param likeness: how much relations differ in
-    which of the two is better: variance of that difference between relations / variance of one hit."""
-    shift = np.repeat(random.standard_normal(clusters) * np.sqrt(likeness / 4), each)
-    fact = random.random(clusters * each)
-    rates = (0.3 + 0.4 * fact + sign * (further + shift) / 2 for sign in (1, -1))
-    return tuple((random.random(len(fact)) < rate).astype(float) for rate in rates)
-
-
-@benchmark
-def compare_power(replicates: int = 2000) -> None:
-    """Check that the smallest difference is significant in 80 % of draws.
-
-    Values are drawn without a difference, which gives the smallest difference; then others with a true difference of
-    the mean of these.
-    """
-    one_way(replicates)
-    two_ways(replicates)
-
-
-def one_way(replicates: int) -> None:
-    table = Table("clusters", "facts each", "likeness", "smallest difference", "significant at their mean", "at each")
-    for clusters, each, likeness in product((10, 30, 60, 200), (5, 40), (0.0, 0.05)):
-        random, labels = np.random.default_rng(0), np.repeat(np.arange(clusters), each)
-
-        def draw(further: float) -> Any:
-            pair = drawn(random, clusters, each, likeness, further)  # noqa: B023
-            return interval(np.subtract(*pair), labels, limits=(-1.0, 1.0))  # noqa: B023
-
-        least = smallest(draw(0.0) for _ in range(replicates))
-        mean = float(np.mean(least))
-        at_mean = np.mean([draw(mean).p_value < 0.05 for _ in range(replicates)])
-        at_each = np.mean([draw(value).p_value < 0.05 for value in least])
-        table.row(clusters, each, likeness, f"{mean:.3f}", f"{at_mean:.1%}", f"{at_each:.1%}")
-
-
-def smallest(differences: Iterator[Any]) -> list[float]:
-    return [smallest_difference(one.error, one.degrees) for one in differences]
-
-
-def two_ways(replicates: int) -> None:
-    """600 facts of relations and of 200 subjects, both drawn at random; each shifts the difference."""
-    columns = ("smallest difference", "false alarms", "significant at it", "false alarms by relation alone")
-    table = Table("relations", "sd of relations", "sd of subjects", *columns)
-    for relations, by_relation, by_subject in product((10, 30, 60), (0.0, 0.1), (0.0, 0.2)):
-        random = np.random.default_rng(0)
-
-        def draw(further: float, ways: int = 2) -> Any:
-            relation, subject = random.integers(relations, size=600), random.integers(200, size=600)  # noqa: B023
-            shift = random.standard_normal(relations)[relation] * by_relation  # noqa: B023
-            shift += random.standard_normal(200)[subject] * by_subject  # noqa: B023
-            pair = [random.random(600) < 0.5 + sign * (further + shift) / 2 for sign in (1, -1)]  # noqa: B023
-            also = subject if ways == 2 else None
-            return interval(np.subtract(*pair, dtype=float), relation, also=also, limits=(-1.0, 1.0))
-
-        none = [draw(0.0) for _ in range(replicates)]
-        mean = float(np.mean(smallest(iter(none))))
-        shares = [np.mean([draw(mean).p_value < 0.05 for _ in range(replicates)])]
-        shares.insert(0, np.mean([one.p_value < 0.05 for one in none]))
-        shares.append(np.mean([draw(0.0, 1).p_value < 0.05 for _ in range(replicates)]))
-        table.row(relations, by_relation, by_subject, f"{mean:.3f}", *(f"{share:.1%}" for share in shares))
-
-
-# --------------------------------------------------------------------------------------------------------------- report
 
 FLAGS = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync")
 CHOICES = (
