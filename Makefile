@@ -60,8 +60,8 @@ test-slow: install-test
 # The core tests with the lowest versions that pyproject.toml allows, and with the newest that there are: gigabytes and
 # minutes each, in a folder that is deleted afterwards. XGLM of transformers 5.1 takes no tree; the self-check says so.
 SCRATCH ?= /tmp/fathom-versions
-CORE = tests/test_cli_help.py tests/test_config.py tests/test_contract.py tests/test_causal.py tests/test_masked.py \
-	tests/test_compare.py tests/test_shown.py tests/test_loading.py tests/test_hub.py tests/test_folders.py
+CORE = tests/cli/test_cli_help.py tests/cli/test_config.py tests/probes/test_contract.py tests/engine/test_causal.py tests/engine/test_masked.py \
+	tests/results/test_compare.py tests/cli/test_shown.py tests/engine/test_loading.py tests/engine/test_hub.py tests/engine/test_folders.py
 define test_with
 	rm -rf $(SCRATCH)
 	$(PYTHON) -m venv $(SCRATCH)
@@ -73,7 +73,7 @@ define test_with
 endef
 
 test-lowest:
-	$(call test_with,lowest-direct,--deselect 'tests/test_causal.py::test_tree_equals_the_model_itself[xglm]')
+	$(call test_with,lowest-direct,--deselect 'tests/engine/test_causal.py::test_tree_equals_the_model_itself[xglm]')
 
 test-highest:
 	$(call test_with,highest)

@@ -31,9 +31,9 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 from scipy.stats import binomtest, norm, rankdata
 from tests.answerers import EVEN, Answerer, answered, at_random, at_rank, by_frequency_in, short_names_first, world
-from tests.test_frequency import skewed
-from tests.test_memory_slope import eased, run_of
-from tests.test_study_calibration import drawn as drawn_answers
+from tests.kgc.test_memory_slope import eased, run_of
+from tests.results.test_frequency import skewed
+from tests.studies.test_study_calibration import drawn as drawn_answers
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.results import estimates

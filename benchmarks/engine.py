@@ -291,8 +291,8 @@ def states(queries: int = 4, rounds: int = 3) -> None:
 @benchmark
 def precision(models: tuple[str, ...], count: int = 200) -> None:
     """Measure token scores in float32 against one forward pass per statement in float64."""
-    from tests.test_precision import loop
-    from tests.test_precision import statements as texts
+    from tests.engine.test_precision import loop
+    from tests.engine.test_precision import statements as texts
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from fathom.engine.scoring.causal import causal_log_probs

@@ -202,7 +202,7 @@ def quiz(tmp_path: Path) -> Path:
 def serve(monkeypatch):
     """Makes scripted servers on loopback and closes them."""
     pytest.importorskip("openai", reason="needs the extra api")
-    from tests.test_server import Script
+    from tests.engine.test_server import Script
 
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
     made = []

@@ -1,4 +1,4 @@
-"""Workers with whom something is wrong, for tests/test_ray.py: Ray's processes import them by name."""
+"""Workers with whom something is wrong, for tests/probes/test_ray.py: Ray's processes import them by name."""
 
 from __future__ import annotations
 

@@ -48,6 +48,33 @@ MOVES = {
     "fathom.report": "fathom.studies.report",
 }
 """Old module → new module; of several that fit a name, the longest decides."""
+TESTS = {
+    "base": "pieces progress reading registry spelling",
+    "store": "in_use references resume work outputs foreign_files",
+    "data": "data directions edits export fact_checks fact_table fetch fetch_model import knowledge leakage lama "
+    "published_sets reversal sample seen tables types unread",
+    "engine": "ahead beginnings causal device_map encoder evidence families folders gguf head hub kept_tokens "
+    "last_layer levels likelihoods limits loading masked memory mentions parity precision reduction "
+    "scored_text search seq2seq server shuffling tokenizer_checks tokens trie rows real_models",
+    "results": "baselines by_number checking ci claims claims_table compare diff discrimination edges estimates "
+    "frequency metrics metrics_table positions result samples settled_mistakes significance task_means "
+    "uncertainty",
+    "training": "loop plant_design planting planting_sentences",
+    "probes": "chat choice choice_asking choice_replies cloze contract embedding entailment entailment_causal "
+    "entailment_chat entailment_folds forecast generation graph_statement ontology ontology_closure "
+    "ontology_finest ontology_folds ontology_nonce ontology_omissions parts ray registry_probe vocabulary",
+    "studies": "approaches axioms chains controls reasoning report report_browser report_page robustness serve studies "
+    "study_calibration study_clusters study_contract study_items study_profile study_validity",
+    "plans": "controls_planned plans presets presets_cells validate watch",
+    "cli": "cli cli_help config demo shown typing golden",
+    "build": "bear_parts build_bear build_cloze cloze_inputs cloze_ngrams cloze_quality ontology_build "
+    "ontology_entailed worlds worlds_audit",
+    "kgc": "controls_memory forecast_links grid links links_generative links_kg_bert links_knn_kge links_presets "
+    "links_prompted links_pykeen links_simkgc links_ultra memory_slope pretraining registry_link simkgc_files",
+    "documents": "docs release site toys",
+}
+"""Room → its modules of tests."""
+MOVES |= {f"tests.test_{name}": f"tests.{room}.test_{name}" for room, names in TESTS.items() for name in names.split()}
 FILES = {
     "src/fathom/building/models.yaml": "src/fathom/data/models.yaml",
     "src/fathom/plans/presets/sakai2024.yaml": "src/fathom_kgc/presets/sakai2024.yaml",
@@ -82,10 +109,22 @@ def move_files() -> None:
     for old, new in FILES.items():
         _move(ROOT / old, ROOT / new)
     for old, new in MOVES.items():
-        place, target = ROOT / "src" / old.replace(".", "/"), ROOT / "src" / new.replace(".", "/")
+        root = ROOT if old.startswith("tests.") else ROOT / "src"
+        place, target = root / old.replace(".", "/"), root / new.replace(".", "/")
         if place.is_dir():
             _move(place, target)
-        _move(place.with_suffix(".py"), target.with_suffix(".py"))
+        if place.with_suffix(".py").exists():
+            _move(place.with_suffix(".py"), target.with_suffix(".py"))
+            if root is ROOT:
+                _deepen(target.with_suffix(".py"))
+
+
+def _deepen(file: Path) -> None:
+    """Mend the paths in a module of tests that lies one folder deeper now."""
+    (file.parent / "__init__.py").touch()
+    text = file.read_text(encoding="utf-8")
+    text = text.replace("parents[1]", "parents[2]").replace("Path(__file__).parent /", "Path(__file__).parents[1] /")
+    file.write_text(text, encoding="utf-8")
 
 
 def _move(old: Path, new: Path) -> None:

@@ -15,11 +15,11 @@ import fathom
 from fathom.cli import COMMANDS, whole_app
 
 TITLES = {
-    "api": "Probes and runs", "probes": "Options of probes", "data": "Facts, queries and graphs",
-    "formats": "Reading data", "models": "Models", "results": "Comparing runs", "report": "Plots and the report",
-    "store": "Run folders", "training": "Planted models", "errors": "Errors",
+    "api": "Probes and runs", "probes": "Options of probes", "data": "Facts, queries and graphs", "engine": "Models",
+    "results": "Comparing runs", "studies": "Plots and the report", "store": "Run folders",
+    "training": "Planted models", "base": "Errors",
 }  # fmt: skip
-"""Package → title of its page in the Python reference."""
+"""Room → title of its page in the Python reference."""
 
 
 def write_commands(folder: Path) -> None:
@@ -27,10 +27,10 @@ def write_commands(folder: Path) -> None:
     folder.mkdir(parents=True)
     commands = typer.main.get_command(whole_app()).commands
     lines = ["# Command line", "", "Every command and option, generated from the code: what `--help-all` prints.", ""]
-    for heading in dict.fromkeys(heading for heading, _ in COMMANDS.values()):
+    for heading in dict.fromkeys(entry.panel for entry in COMMANDS.entries()):
         lines += [f"## {heading}", "", "| command | purpose |", "|---|---|"]
-        own = {name: does for name, (panel, does) in COMMANDS.items() if panel == heading}
-        lines += [f"| [`fathom {name}`]({name}.md) | {does} |" for name, does in own.items()]
+        listed = [entry for entry in COMMANDS.entries() if entry.panel == heading]
+        lines += [f"| [`fathom {entry.name}`]({entry.name}.md) | {entry.does} |" for entry in listed]
         lines.append("")
     _write(folder / "index.md", lines)
     for name in COMMANDS:

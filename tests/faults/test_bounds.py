@@ -26,9 +26,9 @@ from fathom_build.cloze.documents import UnreadableDocument
 from fathom_build.cloze.markup import Hypertext
 from fathom_build.cloze.pubmed import Jats
 from tests.conftest import tiny_tokenizer
+from tests.data.test_fetch import zipped
 from tests.faults.test_model_files import evaluated
 from tests.messages import mentioned
-from tests.test_fetch import zipped
 
 
 def written(path, content):
@@ -94,7 +94,11 @@ EXCEEDED = {
     bounds.TOKENS: sized("vocab_size"),
     bounds.LABELS: sized("num_labels"),
 }
-ELSEWHERE = {bounds.DOWNLOAD: "tests/test_fetch.py", bounds.SILENCE: "a timeout", bounds.WAIT: "tests/test_fetch.py"}
+ELSEWHERE = {
+    bounds.DOWNLOAD: "tests/data/test_fetch.py",
+    bounds.SILENCE: "a timeout",
+    bounds.WAIT: "tests/data/test_fetch.py",
+}
 
 
 def test_every_bound_has_a_case():

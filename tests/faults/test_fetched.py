@@ -8,8 +8,8 @@ import tarfile
 
 import pytest
 
+from tests.data.test_fetch import FACTS, left_in, site, zipped  # noqa: F401 # site is a fixture
 from tests.messages import mentioned
-from tests.test_fetch import FACTS, left_in, site, zipped  # noqa: F401 # site is a fixture
 
 
 def tarred(files):

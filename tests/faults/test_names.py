@@ -13,7 +13,7 @@ from fathom.base.errors import BadInput
 from fathom.data import formats
 from tests.conftest import build, tiny_tokenizer
 from tests.messages import mentions
-from tests.test_foreign_files import DATA
+from tests.store.test_foreign_files import DATA
 
 NAME = os.fsdecode(b"caf\xe9")
 

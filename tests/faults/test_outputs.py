@@ -15,10 +15,10 @@ from fathom.base.errors import BadInput
 from fathom.data import formats
 from fathom.store.files import OWNERS
 from fathom.store.written import RECORD, remove_written, write_output
+from tests.cli.test_cli_help import ALL
 from tests.conftest import build, tiny_tokenizer
 from tests.faults.conftest import SHAPE
-from tests.test_cli_help import ALL
-from tests.test_foreign_files import OLD, write
+from tests.store.test_foreign_files import OLD, write
 
 OUTPUTS = ("out", "output")
 RUN, OTHER, MODEL, FACTS, GRAPH, LINK = "run", "other", "model", "facts", "graph", "link"

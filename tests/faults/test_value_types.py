@@ -37,9 +37,9 @@ from fathom.results.datasets import data_tables
 from fathom_build.worlds.folders import read_manifest as read_world
 from fathom_kgc.links.folder import read_curve
 from fathom_kgc.links.folder import read_manifest as read_link
+from tests.base.test_reading import within
 from tests.conftest import build
-from tests.test_foreign_files import DATA, OLD, changed, whole, write
-from tests.test_reading import within
+from tests.store.test_foreign_files import DATA, OLD, changed, whole, write
 
 DRAWS = int(os.environ.get("DRAWS", "5000"))
 LONGEST_S = 60

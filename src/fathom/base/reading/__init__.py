@@ -6,7 +6,7 @@
 - :mod:`~fathom.base.reading.replies`: replies of servers.
 
 All raise :class:`~fathom.base.reading.files.Unreadable`: one line with file, line, what was found, what was expected.
-Nothing else opens foreign files; ``tests/test_reading.py`` lists the exceptions.
+Nothing else opens foreign files; ``tests/base/test_reading.py`` lists the exceptions.
 """
 
 from fathom.base.reading.binary import parquet_file, shapes_in, tensors_file

@@ -1,0 +1,160 @@
+"""Facts in a table: subject, relation, answer and perhaps template, as spreadsheets and data frames write it."""
+
+import csv
+
+import pytest
+
+from fathom.data.formats import examine, format_of, read
+from tests.base.test_spelling import lines
+from tests.messages import mentioned
+
+HEADER = "subject,relation,answer,template"
+ROWS = ("Kenya,capital,Nairobi,The capital of [X] is [Y].", '"Korea, South",capital,Seoul,The capital of [X] is [Y].')
+
+
+def table(folder, *rows, name="facts.csv"):
+    lines(folder, name, *rows)
+    return folder / name
+
+
+def facts_of(data):
+    return [(query.relation, query.subject, query.gold) for query in data.queries]
+
+
+FACTS = [("capital", "Kenya", ("Nairobi",)), ("capital", "Korea, South", ("Seoul",))]
+
+
+@pytest.mark.parametrize("name", ["facts.csv", "mine.csv"])
+def test_a_table_of_facts(tmp_path, name):
+    file = table(tmp_path, HEADER, *ROWS, name=name)
+    data = read(file)
+    assert format_of(file).name == "native"
+    assert facts_of(data) == FACTS
+    assert [template.text for template in data.relations["capital"].templates] == ["The capital of [X] is [Y]."]
+    assert (data.name, data.notes) == (name.removesuffix(".csv"), ())
+    if name == "facts.csv":
+        assert read(tmp_path).content_hash == data.content_hash
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 0, 1)])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_columns_in_any_order_and_with_any_separator(tmp_path, delimiter, order, encoding, ending):
+    file = tmp_path / ("facts.tsv" if delimiter == "\t" else "facts.csv")
+    with file.open("w", encoding=encoding, newline="") as stream:
+        writer = csv.writer(stream, delimiter=delimiter, lineterminator=ending)
+        for row in csv.reader([HEADER.title(), *ROWS]):
+            writer.writerow([row[place] for place in order])
+    for path in (file, tmp_path):
+        assert facts_of(read(path)) == FACTS
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (("subject,relation,object", "Kenya,capital,Nairobi"), ("facts.csv:1", "column answer is missing", "object")),
+        (("subject,relation,answer,answer", "a,b,c,d"), ("facts.csv:1", "two columns have the same name")),
+        ((HEADER, ROWS[0], "Chad,capital,,The capital of [X] is [Y]."), ("facts.csv:3", "'answer'", "not empty")),
+        ((HEADER, ROWS[0], "Chad,,N'Djamena,"), ("facts.csv:3", "'relation'", "not empty")),
+        ((HEADER, ROWS[0], "", "Korea, South,capital,Seoul,x"), ("facts.csv:4", "5 cells for 4 columns", "quote")),
+        ((HEADER, "Chad,capital"), ("facts.csv:2", "2 cells for 4 columns")),
+        ((HEADER, ROWS[0], "\"Chad,capital,N'Djamena,"), ("facts.csv:3", "not a table")),
+        ((HEADER, "Chad,capital,N'Djamena,The capital of [X]."), ("facts.csv:2", "has no [Y]")),
+        ((HEADER, "Chad,capital,N'Djamena,A capital."), ("facts.csv:2", "[Y]")),
+        ((HEADER,), ("facts.csv", "no facts")),
+    ],
+)
+def test_faults_of_a_table_are_one_line_each(tmp_path, rows, expected):
+    _, faults = examine(table(tmp_path, *rows))
+    (fault,) = faults.found
+    assert mentioned(fault, *expected)
+
+
+def test_a_cell_of_two_lines_does_not_shift_the_lines(tmp_path):
+    rows = (HEADER, '"Korea,\nSouth",capital,Seoul,The capital of [X] is [Y].', "Chad,capital,,")
+    _, faults = examine(table(tmp_path, *rows))
+    assert mentioned(faults.found[0], "facts.csv:4", "'answer'")
+
+
+def test_without_templates(tmp_path):
+    data = read(table(tmp_path, "subject,relation,answer", "Kenya,capital,Nairobi", "Chad,capital,N'Djamena"))
+    assert data.relations["capital"].templates == ()
+    assert mentioned(data.notes[0], "facts.csv:2", "'capital' has no template")
+    lines(tmp_path, "relations.jsonl", {"relation": "capital", "templates": ["[X]: [Y]"]})
+    data = read(tmp_path)
+    assert [template.text for template in data.relations["capital"].templates] == ["[X]: [Y]"]
+    assert not data.notes
+
+
+def test_rows_that_differ_in_their_template_are_one_fact(tmp_path):
+    rows = ("Chad,capital,N'Djamena,The capital of [X] is [Y].", "Chad,capital,N'Djamena,[Y] is in [X].")
+    data = read(table(tmp_path, HEADER, *ROWS, *rows))
+    assert facts_of(data) == [*FACTS, ("capital", "Chad", ("N'Djamena",))]
+    assert [template.text for template in data.relations["capital"].templates] == [
+        "The capital of [X] is [Y].",
+        "[Y] is in [X].",
+    ]
+
+
+def test_a_template_without_subject_is_the_sentence_of_its_fact(tmp_path):
+    rows = ("Chad,capital,N'Djamena,The capital of the Republic of Chad is [Y].",)
+    data = read(table(tmp_path, HEADER, *ROWS, *rows))
+    assert [[sentence.text for sentence in query.sentences] for query in data.queries] == [
+        [], [], ["The capital of the Republic of Chad is [Y]."],
+    ]  # fmt: skip
+    assert len(data.relations["capital"].templates) == 1
+
+
+def test_rows_of_one_subject_do_not_count_as_wrong(tmp_path):
+    data = read(table(tmp_path, HEADER, *ROWS, "Bolivia,capital,Sucre,", "Bolivia,capital,La Paz,"))
+    assert [(query.gold, query.known) for query in data.queries[2:]] == [
+        (("Sucre",), ("La Paz",)),
+        (("La Paz",), ("Sucre",)),
+    ]
+
+
+def test_further_columns_are_fields_or_groups_and_named(tmp_path):
+    header = "subject,subject_id,relation,answer,template,year"
+    rows = ("Kenya,Q114,capital,Nairobi,[X]: [Y],1963", "Chad,Q657,capital,N'Djamena,[X]: [Y],")
+    data = read(table(tmp_path, header, *rows))
+    assert [query.subject_id for query in data.queries] == ["Q114", "Q657"]
+    assert [query.groups["year"] for query in data.queries] == ["1963", "unknown"]
+    assert mentioned(data.notes[0], "facts.csv:1", "groups", "year")
+
+
+def test_triples_named_facts_tsv_stay_triples(tmp_path):
+    table(tmp_path, "Kenya\tcapital\tNairobi", "Chad\tcapital\tN'Djamena", name="facts.tsv")
+    assert format_of(tmp_path).name == "kg"
+
+
+def test_a_table_next_to_facts_in_json_is_refused(tmp_path):
+    table(tmp_path, HEADER, *ROWS)
+    lines(tmp_path, "facts.jsonl", {"subject": "Kenya", "relation": "capital", "answer": "Nairobi"})
+    _, faults = examine(tmp_path)
+    assert any(mentioned(fault, "facts.csv", "next to facts.jsonl") for fault in faults.found)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"mine.csv": HEADER}, ("give the file", "mine.csv")),
+        (
+            {"relations.jsonl": '{"relation": "capital", "templates": ["[X]: [Y]"]}'},
+            ("native", "facts.jsonl is missing"),
+        ),
+        ({"notes.txt": "some text"}, ("facts.jsonl", "fathom data list")),
+    ],
+)
+def test_what_fits_no_layout_gets_the_nearest_one(tmp_path, files, expected):
+    for name, text in files.items():
+        lines(tmp_path, name, text)
+    _, faults = examine(tmp_path)
+    (fault,) = faults.found
+    assert mentioned(fault, "no format fits", *expected)
+    assert len(fault) < 300 + len(str(tmp_path))
+
+
+def test_a_file_that_fits_no_layout(tmp_path):
+    _, faults = examine(table(tmp_path, "some text", name="notes.txt"))
+    assert mentioned(faults.found[0], "notes.txt", "subject, relation and answer", "three columns")

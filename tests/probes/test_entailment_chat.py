@@ -1,0 +1,101 @@
+"""Entailment asked of chat models: nonce words, questions with options, and the same verdicts."""
+
+from __future__ import annotations
+
+import re
+from string import ascii_lowercase
+
+import pytest
+
+pytest.importorskip("openai", reason="needs the extra api")
+
+from fathom.data.formats import read
+from fathom.data.formats.ontoprobe import read_patterns
+from fathom.data.prompts.alterations import COMBINES, NEEDED, NOTHING, OF_MEMORY, OF_TEXT, WHOLE
+from fathom.data.prompts.entailment import GIVEN
+from fathom.data.prompts.nonce import NonceWords, excerpt_of
+from fathom.data.prompts.ontology import RULES
+from fathom.engine.models.base import Identity
+from fathom.store.folder import RunFolder
+from fathom.studies.reasoning.runs import right_and_wrong
+from tests.choosers import ScriptedChat
+from tests.engine.test_server import completion
+from tests.messages import mentioned
+from tests.probes.test_entailment import asked_several, folder
+from tests.reasoners import draw
+
+assert folder  # a fixture
+
+
+class Choosing(ScriptedChat):
+    """Chooses any option, and keeps the questions."""
+
+    def __init__(self):
+        super().__init__(self._letter)
+        self.asked = []
+        self.identity = Identity("scripted", None, "server", "any")
+
+    def _letter(self, text):
+        self.asked.append(text)
+        count = len(re.findall(r" \([a-z]\) ", text.partition("\n")[0]))
+        return f"({ascii_lowercase[int(draw(text) * count)]})"
+
+
+def test_all_rules_and_texts_are_asked_about_nonce_words(folder, tmp_path):
+    chat = Choosing()
+    found = asked_several({"chat": lambda: chat}, folder, tmp_path, list(RULES), options=4)
+    assert [run.path.name for run in found.runs] == ["memory-words", "premises-words", "words", "arguments"]
+    data, patterns = read(folder), read_patterns(folder)
+    nonce = NonceWords(excerpt_of(data, patterns), list(RULES), 2, 0)
+    for run in found.runs[1:]:
+        for row in run.queries().to_pylist():
+            about = dict(row["groups"])
+            assert about["given"] in {*GIVEN, WHOLE, *NEEDED[COMBINES], NOTHING, OF_TEXT, OF_MEMORY, "remembered"}
+            assert row["relation"] in RULES
+    questions = [text for text in chat.asked if "completes the statement" in text]
+    assert questions
+    assert not any(re.search("<[xyzw]>", text) for text in questions)
+    every = {word for words in nonce.of_rule.values() for word in words}
+    assert len(every) == 4 * len(RULES)
+    assert all(any(re.search(rf"\b{word}\b", text) for word in every) for text in questions)
+    assert not {word.casefold() for word in every} & excerpt_of(data, patterns)
+    # A right answer that is not the finest is no option, nor is what P2 says.
+    for line in (text for text in questions if " is a swimmer . Therefore" in text.replace("Swimmer is a", "")):
+        assert "swimmer" not in line.partition("(a)")[2]
+    settings = {line.setting[3:] for line in found.lines if line.numbers}
+    assert ("explicit", "explicit") in settings
+    assert all(line.unscored == 0 for line in found.lines)
+
+
+def test_nonce_words_are_of_the_seed():
+    first, again, other = (NonceWords({"bab"}, ["rdfs9", "rdfs5"], 3, seed).of_rule for seed in (0, 0, 1))
+    assert first == again != other
+    assert all(re.fullmatch("[A-Z][a-z]{3,9}", word) for word in first["rdfs9"])
+    assert all(re.fullmatch("[a-z]{4,9}", word) for word in first["rdfs5"])
+    drawn = {word.casefold() for word in first["rdfs9"]}
+    avoiding = NonceWords(drawn, ["rdfs9"], 3, 0).of_rule["rdfs9"]
+    assert not drawn & {word.casefold() for word in avoiding}
+
+
+def test_halves_of_what_is_right_or_wrong():
+    split = right_and_wrong({"a": 1.0, "b": 0.0, "c": 0.75, "d": 0.5})
+    assert split.of == {"a": "implicit", "b": "absent", "c": "implicit", "d": "absent"}
+    assert (split.better, split.worse, split.middle) == (0.875, 0.25, "")
+
+
+def test_a_server_is_asked_from_the_command_line(folder, tmp_path, serve, fathom):
+    server = serve(each=lambda body: completion("(b)"))
+    given = ["study", "entailment", "--model", "tiny", "--server", server.url, "--data", folder, "--pairs", "2"]
+    code, out, said = fathom(*given, "--rules", "rdfs9", "--limit", "12", "--options", "4", "--out", tmp_path / "out")
+    assert code == 0, said
+    assert "does it reason?" in out
+    assert len(server.bodies) > 50
+    for made in ("words", "arguments", "premises-words"):
+        groups = map(dict, RunFolder.open(tmp_path / "out" / "tiny" / made).queries().column("groups").to_pylist())
+        assert len({about["item"] for about in groups}) <= 12, "those that --limit draws, and no training items"
+    code, _, said = fathom(*given, "--soft", "--out", tmp_path / "soft")
+    assert code == 2
+    assert mentioned(said, "--model tiny", "--wordings", "--soft")
+    code, _, said = fathom(*given, "--dtype", "bfloat16", "--out", tmp_path / "dtype")
+    assert code == 2
+    assert "--dtype: " in said

@@ -1,0 +1,506 @@
+"""Who is said to reason: no shortcut, in any of three studies, and every perfect reasoner; and the numbers by hand."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fathom
+from fathom.base.errors import BadInput
+from fathom.data.formats import read
+from fathom.data.formats.ontoprobe import read_patterns
+from fathom.data.nonce import nonce_words
+from fathom.data.prompts.alterations import (
+    ANOTHER_FIRST,
+    ANOTHER_SECOND,
+    ANSWERS_EXCHANGED,
+    COMBINES,
+    FORMS,
+    MIDDLE_MISSING,
+    NEEDED,
+    NOTHING,
+    OTHER_SUBJECT,
+    REMEMBERS,
+    REVERSED,
+    SECOND_REVERSED,
+    SUBJECTS_EXCHANGED,
+    WHOLE,
+    WITHOUT_FIRST,
+    WITHOUT_SECOND,
+    WORDS_EXCHANGED,
+    argument_queries,
+    needed,
+)
+from fathom.data.prompts.nonce import NonceWords, excerpt_of
+from fathom.data.prompts.ontology import RULES
+from fathom.engine.models.base import Attention
+from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, UNDETERMINED
+from fathom.results.summary import summarise
+from fathom.studies.options import ChainStudyOptions, EntailmentStudyOptions
+from fathom.studies.reasoning import chains, choice, entailment
+from fathom.studies.reasoning.conclusions import (
+    Evidence,
+    conclusion_tables,
+    counterfactuals,
+    is_remembered,
+    judge,
+)
+from fathom.studies.reasoning.plan import draw_items, planned
+from fathom.studies.reasoning.shortcuts import SHORTCUTS as BASELINES
+from fathom.studies.reasoning.shortcuts import AskedText, solved_items
+from fathom_build.choices import build_choices
+from fathom_build.options import ChoicesBuildOptions
+from tests.answerers import answer_slots
+from tests.conftest import build, make_local
+from tests.messages import mentioned, stated
+from tests.probes.test_cloze import KINDS as MODELS
+from tests.probes.test_cloze import SHAPE
+from tests.reasoners import (
+    KINDS,
+    MEMORY_USERS,
+    REASONERS,
+    SHORTCUTS,
+    Reading,
+    Reasoning,
+    at_random,
+    concluded,
+    copies_if_stated,
+    first_and_last,
+    knows,
+    one_step,
+    reader,
+    reasoner,
+    remembers_anyone,
+    scoring,
+    simulated,
+    write_things,
+)
+
+MODEL = "BertForMaskedLM"
+STUDIES = ("entailment", "chains", "choice")
+ONTOLOGIES = Path(__file__).parents[1] / "ontologies"
+
+
+@pytest.fixture(scope="module")
+def things(tmp_path_factory) -> Path:
+    return write_things(tmp_path_factory.mktemp("things"))
+
+
+@pytest.fixture(scope="module", params=["one_root", "shared_words"])
+def built(request, tmp_path_factory) -> Path:
+    pytest.importorskip("pyoxigraph")
+    from fathom_build.ontology import build_ontology
+    from fathom_build.options import OntologyBuildOptions
+
+    out = tmp_path_factory.mktemp(request.param) / request.param
+    source, patterns = ONTOLOGIES / f"{request.param}.ttl", ONTOLOGIES / "patterns.tsv"
+    build_ontology(OntologyBuildOptions(input=[source], out=out, patterns=patterns))
+    return out
+
+
+@pytest.fixture(scope="module")
+def small():
+    tokenizer = MODELS[MODEL]([f"thing{number} is a kind . Therefore, particular" for number in range(120)] * 3)
+    shape = SHAPE | {"max_position_embeddings": 200}
+    network = build(MODEL, vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **shape)
+    return make_local(network, tokenizer, Attention.BIDIRECTIONAL)
+
+
+def quiet(name):
+    return lambda done, total: None
+
+
+# --- all answerers, without runs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("study", STUDIES)
+def test_no_shortcut_reasons_and_every_reasoner_does(built, study):
+    """``benchmarks/run.py reasoners`` has more ontologies and seeds."""
+    data, patterns = read(built), read_patterns(built)
+    texts = simulated(study, data, patterns, 0, items=32)
+    rules = list(dict.fromkeys(query.relation for query in texts.queries))
+    for name, answerer in (SHORTCUTS | MEMORY_USERS).items():
+        found = concluded(texts, answerer, knows(data, patterns, rules, 0.5), 0)
+        judged = [one for one in found if name in SHORTCUTS or one.evidence.conclusion == COMBINES]
+        assert sum(one.decision.holds for one in judged) <= 0.05 * len(judged), name
+    for name, (answerer, known) in REASONERS.items():
+        found = concluded(texts, answerer, knows(data, patterns, rules, known), 0)
+        combines = [one.decision.holds for one in found if one.evidence.conclusion == COMBINES]
+        assert np.mean(combines) >= 0.95, name
+
+
+def test_memory_is_used_by_who_remembers_half(built):
+    data, patterns = read(built), read_patterns(built)
+    texts = simulated("entailment", data, patterns, 0)
+    for known, expected in ((0.0, set()), (0.5, {"rdfs2", "rdfs3"}), (1.0, set())):
+        found = concluded(texts, reasoner, knows(data, patterns, list(RULES), known), 0)
+        uses = {one.evidence.rule_and_depth: one.decision for one in found if one.evidence.conclusion == REMEMBERS}
+        assert expected <= {rule for rule, one in uses.items() if one.holds}
+        assert bool(expected) == any(one.holds for one in uses.values())
+        if known == 1.0:
+            assert all(one.word == UNDETERMINED for one in uses.values())
+            assert uses["rdfs2"].reason == "premise 1 of 60 of 60 items is remembered: 10 of each kind are needed"
+
+
+def test_a_limit_that_is_too_small_names_a_larger_one(things):
+    plan, items = draw_items(planned(things, EntailmentStudyOptions(rules=("rdfs9",), limit=12)), [])
+    assert len(items.queries) == 12
+    assert stated(plan.notes, "rdfs9 (12)", "30 are needed", "--limit 30 would leave about enough of rdfs9")
+    assert draw_items(planned(things, EntailmentStudyOptions(rules=("rdfs9",), limit=30)), [])[0].notes == []
+
+
+# --- some answerers, in whole studies
+
+
+def combining(found):
+    return {one.evidence.rule_and_depth: one.decision.word for one in found if one.evidence.conclusion == COMBINES}
+
+
+@pytest.mark.parametrize(
+    "answerer", [at_random, copies_if_stated, remembers_anyone, reader], ids=lambda one: one.__name__
+)
+def test_entailment_from_end_to_end(things, small, tmp_path, monkeypatch, answerer):
+    world = knows(read(things), {}, ["rdfs9"], 0.5)
+    answer_slots(monkeypatch, scoring(answerer, world), scoring(at_random, world))
+    options = EntailmentStudyOptions(rules=("rdfs9",), pairs=2)
+    found = entailment.analyse([("who", lambda: small)], things, options, tmp_path, quiet)
+    assert [one.evidence.conclusion for one in found.conclusions] == [COMBINES, REMEMBERS]
+    words = [one.decision.word for one in found.conclusions]
+    remembers = answerer is remembers_anyone
+    assert words == [
+        SIGNIFICANT if answerer is reader else NO_DIFFERENCE,
+        NO_DIFFERENCE if remembers else UNDETERMINED,
+    ]
+    if not remembers:
+        assert mentioned(found.conclusions[1].decision.reason, "premise 1 of", "of 100 items is remembered")
+    assert {text: number.n for one in found.conclusions for text, number in one.over.items()} == dict.fromkeys(
+        {*NEEDED[COMBINES], *NEEDED[REMEMBERS]}, 100
+    )
+    [shares] = found.counterfactuals
+    if answerer is reader:
+        assert (shares["text"].value, shares["memory"].value, shares["items"]) == (1.0, 0.0, 100)
+        [gain] = [contrast for contrast in found.conclusions[0].decision.claim.contrasts if contrast.name == "gain"]
+        assert gain.estimate.value > 0.8
+    assert any("smallest" in note for table in entailment.tables(found) for note in table.notes)
+
+
+def test_a_rememberer_follows_memory_against_the_text(things, small, tmp_path, monkeypatch):
+    world = knows(read(things), {}, ["rdfs9"], 1.0)
+    answer_slots(monkeypatch, scoring(remembers_anyone, world), scoring(at_random, world))
+    options = EntailmentStudyOptions(rules=("rdfs9",), pairs=2, untrained=0)
+    [shares] = entailment.analyse([("who", lambda: small)], things, options, tmp_path, quiet).counterfactuals
+    assert (shares["text"].value, shares["memory"].value) == (0.0, 1.0)
+
+
+def test_half_a_memory_is_used(things, small, tmp_path, monkeypatch):
+    world = knows(read(things), {}, ["rdfs9"], 0.5)
+    answer_slots(monkeypatch, scoring(reasoner, world), scoring(at_random, world))
+    options = EntailmentStudyOptions(rules=("rdfs9",), pairs=2)
+    found = entailment.analyse([("who", lambda: small)], things, options, tmp_path, quiet)
+    assert [one.decision.word for one in found.conclusions] == [SIGNIFICANT, SIGNIFICANT]
+    contrasts = [contrast.name for contrast in found.conclusions[1].decision.claim.contrasts]
+    assert contrasts == ["gain", "gain over unremembered items", "gain over untrained twins"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["who", "who-untrained-0"]
+    assert [path.name for path in (tmp_path / "who-untrained-0").iterdir()] == ["arguments"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answerer", [at_random, first_and_last, one_step, reader], ids=lambda one: one.__name__)
+def test_chains_from_end_to_end(things, small, tmp_path, monkeypatch, answerer):
+    world = knows(read(things), {}, ["rdfs9"], 0.5)
+    answer_slots(monkeypatch, scoring(answerer, world), scoring(at_random, world))
+    options = ChainStudyOptions(rules=("rdfs9",), depth=3, limit=40)
+    found = chains.analyse([("who", lambda: small)], things, options, tmp_path, quiet)
+    holds = Counter(one.evidence.rule_and_depth for one in found.conclusions if one.decision.holds)
+    every = ["rdfs9", "rdfs9, depth 2", "rdfs9, depth 3"]
+    assert [one.evidence.rule_and_depth for one in found.conclusions if one.evidence.prompt == "plain"] == every
+    expected = {at_random: {}, first_and_last: {}, one_step: {"rdfs9": 3}, reader: dict.fromkeys(every, 3)}
+    assert holds == expected[answerer]
+    if answerer is reader:
+        assert all(line["whole"].value == 1 for line in found.lines)
+    assert [plot.name for plot in chains.plots(found)] == ["chains-who-rdfs9"]
+    titles = [table.title for table in chains.tables(found)]
+    assert titles[:2] == ["how far it follows", "does it reason?"]
+
+
+@pytest.mark.parametrize("answerer", [at_random, copies_if_stated, reasoner], ids=lambda one: one.__name__)
+def test_choice_from_end_to_end(things, tmp_path, answerer):
+    """The questions that ``build choices`` writes are those that the entailment study asks a server."""
+    data, world = read(things), knows(read(things), {}, ["rdfs9"], 0.5)
+    build_choices(ChoicesBuildOptions(data=str(things), out=tmp_path / "built", options=8, subset="all"))
+    words = [word.lower() for word in NonceWords(excerpt_of(data, {}), ["rdfs9"], 2, 0).of_rule["rdfs9"]]
+    model = Reasoning(answerer, world, words)
+    options = {"relations": ("subClassOf", "rdfs9-altered")}
+    run = fathom.probe("choice", model, tmp_path / "built", tmp_path / "run", **options).folder
+    assert stated(summarise(run).notes, "2,160 queries", "altered texts")
+    found = choice.analyse([run])
+    expected = [SIGNIFICANT, SIGNIFICANT] if answerer is reasoner else [NO_DIFFERENCE, NO_DIFFERENCE]
+    assert [one.decision.word for one in found.conclusions] == expected
+    if answerer is copies_if_stated:
+        assert [(one["text"].value, one["memory"].value) for one in found.counterfactuals] == [(1.0, 0.0)]
+    asked = EntailmentStudyOptions(rules=("rdfs9",), pairs=2, options=8)
+    chat = Reasoning(answerer, world, words)
+    also = entailment.analyse([("chat", lambda: chat)], things, asked, tmp_path / "chat", quiet)
+    assert [one.decision.word for one in also.conclusions] == expected
+    with pytest.raises(BadInput, match="found the texts of the entailment or chains study"):
+        choice.analyse(also.runs[-1:])
+    altered = {text for text in model.seen if "Therefore" in text}
+    assert len(altered) == (11 + 5 + 2) * 120
+    assert len(altered & chat.seen) == (11 + 5 + 2) * 100, "the study leaves out items that templates are learnt from"
+
+
+# --- texts by hand
+
+
+def test_texts_of_two_facts_by_hand(things):
+    queries = argument_queries(read(things), {}, ["rdfs9"], (1, 2, 3), FORMS, 2, 0).queries
+    item = next(query for query in queries if query.subject == "thing5").groups["item"]
+    own = [query for query in queries if query.groups["item"] == item and query.groups["pair"] == "0"]
+    names = nonce_words(f"0 rdfs9 {item}", excerpt_of(read(things), {}), 3)
+    _, _, beyond, first, other, second, other_second = (next(names) for _ in range(7))
+    given = {
+        query.groups["given"]: query.sentences[0].text.removesuffix(" Therefore, <x> is a particular [Y] .")
+        for query in own
+        if (query.groups["depth"], query.groups["form"]) == ("2", "plain")
+    }
+    gold = KINDS[5 * 7 % 12]
+    facts = f"{first.capitalize()} is a {second} . {second.capitalize()} is a {gold} ."
+    assert given[WHOLE] == f"{facts} <x> is a {first} ."
+    assert given[WITHOUT_FIRST] == f"<x> is a {first} ."
+    assert given[WITHOUT_SECOND] == facts
+    assert given[OTHER_SUBJECT] == f"{facts} <z> is a {first} ."
+    assert given[SUBJECTS_EXCHANGED] == f"{facts} <x> is a {beyond} . <z> is a {first} . <z> is a {beyond} ."
+    assert given[WORDS_EXCHANGED] == (
+        f"{beyond.capitalize()} of a {first} is a {second} . {second.capitalize()} is a {gold} . "
+        f"<x> is a {first} of a {beyond} ."
+    )
+    replaced = f"{first.capitalize()} is a {second} . {other_second.capitalize()} is a {gold} ."
+    assert given[f"{ANOTHER_FIRST}, fact 2"] == f"{replaced} <x> is a {first} ."
+    assert given[f"{ANOTHER_FIRST}, fact 1"].startswith(f"{other.capitalize()} is a {second} . ")
+    assert given[f"{ANSWERS_EXCHANGED}, fact 2"] == (
+        f"{first.capitalize()} is a {second} . {second.capitalize()} is a {beyond} . "
+        f"{other_second.capitalize()} is a {gold} . <x> is a {first} ."
+    )
+    assert given[REVERSED] == (
+        f"{first.capitalize()} is a {second} . {gold.capitalize()} is a {second} . <x> is a {first} ."
+    )
+    assert given[SECOND_REVERSED] == f"{facts} {first.capitalize()} is a <x> ."
+    for depth in (1, 2, 3):
+        texts = {query.groups["given"] for query in own if query.groups["depth"] == str(depth)}
+        assert texts == {WHOLE, *needed(COMBINES, "rdfs9", depth)}
+    assert MIDDLE_MISSING in needed(COMBINES, "rdfs9", 3)
+    alone = argument_queries(read(things), {}, ["rdfs9"], (1,), ("plain",), 2, 0, (COMBINES, REMEMBERS)).queries
+    texts = {query.id: query.sentences for query in queries}
+    same = [query for query in alone if query.groups["conclusion"] == COMBINES]
+    assert all(texts[query.id] == query.sentences for query in same), "depth 1 is what the entailment study asks"
+
+
+@pytest.mark.parametrize(("rule", "expected"), [
+    ("rdfs2", r"One has to be an? (.+) if one (\w+)s something \. <x> \2s <y> \. Therefore, <x> is a particular"),
+    ("rdfs3", r"One has to be an? (.+) if something (\w+)s that \. <x> \2s <y> \. Therefore, <y> is a particular"),
+    ("rdfs5", r"(?i)(\w+) implies (.+) \. <x> implies \1 \. Therefore, <x> implies"),
+    ("rdfs7", r"(?i)(\w+) implies (.+) \. <x>'s \1 is <y> \. Therefore, <x>"),
+    ("rdfs9", r"(?i)(\w+) is an? (.+) \. <x> is a \1 \. Therefore, <x> is a particular"),
+    ("rdfs11", r"(?i)(\w+) is an? (.+) \. <x> is a \1 \. Therefore, <x> is a particular"),
+])  # fmt: skip
+def test_whole_texts_of_each_rule(built, rule, expected):
+    """All names but the answer are nonce words; what is also right is removed from the ranking."""
+    data, patterns = read(built), read_patterns(built)
+    texts = argument_queries(data, patterns, [rule], (1,), ("plain",), 2, 0, (COMBINES, REMEMBERS))
+    whole = [query for query in texts.queries if query.groups["given"] == WHOLE]
+    for query in (one for one in whole if one.groups["conclusion"] == COMBINES):
+        found = re.match(expected, query.sentences[0].text)
+        name = found[1] if rule in ("rdfs2", "rdfs3") else found[2]
+        assert (f"'s {name} is" if query.gold[0].startswith("'s") else name) == query.gold[0] or rule == "rdfs7"
+        assert not {found[1].lower(), found[2].lower()} - {name.lower()} & excerpt_of(data, patterns)
+        assert query.gold[0] not in query.known
+    own = [one for one in whole if one.groups["conclusion"] == REMEMBERS]
+    assert all(query.subject in query.known or rule == "rdfs7" for query in own)
+    assert len(own) == len(whole) / 2
+
+
+def test_items_of_one_root_share_no_counted_answer(built):
+    """Another premise 2 is of an item from which the answer does not follow, whatever is above both."""
+    data, patterns = read(built), read_patterns(built)
+    texts = argument_queries(data, patterns, ["rdfs9"], (1,), ("plain",), 2, 0, (REMEMBERS,))
+    above = {query.subject: set(query.gold) for query in data.by_relation()["subClassOf"]}
+    others = [query for query in texts.queries if query.groups["given"] == "another premise 2"]
+    roots = set.intersection(*above.values())
+    below = [query for query in data.by_relation()["subClassOf"] if query.gold[0] not in roots]
+    assert len(others) == 2 * len(below) > 100, "nothing is unrelated to a class right below the root"
+    for query in others:
+        other = re.match(r"<x> is an? (.+?) \. Therefore", query.sentences[0].text)[1]
+        assert query.gold[0] not in above[other] | {other}
+
+
+def test_shuffled_facts_keep_one_order(things):
+    queries = argument_queries(read(things), {}, ["rdfs9"], (2,), ("shuffled",), 2, 0).queries
+    sentences = {
+        query.groups["given"]: query.sentences[0].text.replace("<z>", "<x>").split(" . ")[:-1]
+        for query in queries[: len(needed(COMBINES, "rdfs9", 2)) + 1]
+    }
+    whole = sentences[WHOLE]
+    assert len(whole) == 5  # two facts, what is stated of <x>, two facts of others
+    assert sentences[WITHOUT_FIRST] == [one for one in whole if one in sentences[WITHOUT_FIRST]]
+    assert len(sentences[WITHOUT_FIRST]) == 3
+
+
+# --- numbers by hand
+
+
+def evidence(values, memory=None, conclusion=COMBINES, solved=None, twins=()):
+    """:param values: of the whole text and the altered ones, by item."""
+    names = [WHOLE, *needed(conclusion, "rdfs9")]
+    by_text = {name: {str(item): own[min(at, 1)] for item, own in enumerate(values)} for at, name in enumerate(names)}
+    return Evidence("m", "plain", "rdfs9", conclusion, 1, by_text, twins, memory, solved or {}, "MRR")
+
+
+def test_the_gain_is_over_the_best_altered_text_of_each_item():
+    """Half of the items are copied and half looked up: each contrast is above 0 on average, and no item's is."""
+    one = evidence([(1.0, 0.0)] * 40)
+    values = {name: dict(own) for name, own in one.values.items()}
+    for item in range(40):
+        values[WITHOUT_SECOND if item % 2 else WITHOUT_FIRST][str(item)] = 1.0
+    [mixed, clear] = judge([one._replace(values=values), one])
+    assert mixed.over[WITHOUT_SECOND].value == mixed.over[WITHOUT_FIRST].value == 0.5
+    assert mixed.decision.claim.contrasts[0].estimate.value == 0
+    assert (mixed.decision.word, clear.decision.word) == (NO_DIFFERENCE, SIGNIFICANT)
+    assert mixed.decision.smallest > 0
+
+
+@pytest.mark.parametrize(("items", "solved", "words"), [
+    (30, 0, ""), (29, 0, "29 items that no shortcut solves, 30 are needed"),
+    (35, 10, "25 items that no shortcut solves, 30 are needed (of 35: 10 are solved by one)"),
+])  # fmt: skip
+def test_thirty_items_that_no_shortcut_solves(items, solved, words):
+    by_shortcut = {"copying": frozenset(map(str, range(solved)))}
+    [found] = judge([evidence([(1.0, 0.1)] * items, solved=by_shortcut)])
+    assert (found.items, found.excluded) == (items - solved, solved)
+    assert found.decision.word == (UNDETERMINED if words else SIGNIFICANT)
+    assert not words or found.decision.reason == words
+
+
+def test_a_text_that_cannot_be_made_is_named():
+    one = evidence([(1.0, 0.1)] * 20)
+    values = one.values | {OTHER_SUBJECT: {}}
+    [found] = judge([one._replace(values=values)])
+    assert found.decision.reason == (
+        "0 items that no shortcut solves, 30 are needed (of 20: 20 lack 'about another subject', which "
+        "is not evaluated)"
+    )
+    lacking = evidence([(1.0, 0.1)] * 20, dict.fromkeys(map(str, range(20)), 1.0), REMEMBERS)
+    [found] = judge([lacking._replace(values=lacking.values | {ANOTHER_SECOND: {}})])
+    assert mentioned(found.decision.reason, "20 lack 'another premise 2', as no other item has an unrelated answer")
+
+
+def test_memory_that_is_unknown():
+    """Items whose question for premise 1 has no answer cannot be in either half."""
+    values = [(1.0, 0.1)] * 40
+    known = {str(item): float(item < 15) for item in range(29)}
+    [found] = judge([evidence(values, known, REMEMBERS)])
+    assert found.decision.word == UNDETERMINED
+    assert "of 40: 11 have no answer" in found.decision.reason or "11 of 40" in found.decision.reason
+
+
+def test_items_without_an_answer():
+    values = [(1.0, 0.1)] * 40 + [(np.nan, 0.1)] * 11
+    [found] = judge([evidence(values)])
+    assert (found.decision.word, found.decision.reason) == (UNDETERMINED, "11 of 51 items lack an answer")
+    assert judge([evidence(values[:-1])])[0].decision.holds
+
+
+def test_remembered_premises_are_compared_with_the_others():
+    assert [is_remembered(value) for value in (1.0, 0.51, 0.5, 0.0)] == [True, True, False, False]
+    values = [(1.0, 0.1)] * 20 + [(0.1, 0.1)] * 20
+    known = {str(item): float(item < 20) for item in range(40)}
+    for own, word in ((known, SIGNIFICANT), ({item: 1 - value for item, value in known.items()}, NO_DIFFERENCE)):
+        assert judge([evidence(values, own, REMEMBERS)])[0].decision.word == word
+    few = {str(item): float(item < 9) for item in range(40)}
+    assert (
+        judge([evidence(values, few, REMEMBERS)])[0].decision.reason
+        == "premise 1 of 9 of 40 items is remembered: 10 of each kind are needed"
+    )
+
+
+def test_a_conclusion_needs_a_gain_beyond_twins():
+    one = evidence([(1.0, 0.5)] * 40)
+    equal, less = one.values, evidence([(0.6, 0.5)] * 40).values
+    assert [judge([one._replace(twins=[twin])])[0].decision.word for twin in (equal, less)] == [
+        NO_DIFFERENCE, SIGNIFICANT
+    ]  # fmt: skip
+
+
+def test_counterfactual_shares_by_hand():
+    place = ("counterfactual premise", "rdfs9", "1", "plain")
+    texts = {"answer of the text": {"a": 1.0, "b": 1.0, "c": 0.0}, "answer of memory": {"a": 0.0, "b": 0.0, "c": 1.0}}
+    [found] = counterfactuals("m", {place: texts}, "made")
+    assert (found["items"], found["text"].value, found["memory"].value) == (
+        3, pytest.approx(2 / 3), pytest.approx(1 / 3),
+    )  # fmt: skip
+
+
+# --- shortcuts by hand
+
+
+def asked(given, text, gold="sports league", names=("sports league", "river", "person"), conclusion=REMEMBERS):
+    return AskedText((conclusion, "rdfs9", "1", "plain"), "i", given, text, names, gold, frozenset())
+
+
+def test_word_overlap_with_the_bound_premise_solves():
+    """It needs no premise 1, and looks whom premise 2 is about; overlap with the whole text does not."""
+    end = "Therefore, <x> is a particular [Y] ."
+    texts = {
+        WHOLE: f"<x> is an ice hockey league . {end}",
+        NOTHING: end,
+        OTHER_SUBJECT: f"<z> is an ice hockey league . {end}",
+        SUBJECTS_EXCHANGED: f"<x> is a blek . <z> is an ice hockey league . {end}",
+        "another premise 2": f"<x> is a lake . {end}",
+    }
+    [(_, solved)] = solved_items([asked(given, text) for given, text in texts.items()]).items()
+    assert solved.keys() == BASELINES.keys()
+    assert {name for name, items in solved.items() if items} == {
+        "overlap with the bound premise", "pieces of the bound premise", "substring of the bound premise"
+    }  # fmt: skip
+    [(_, none)] = solved_items([asked(given, text, "river") for given, text in texts.items()]).items()
+    assert not any(none.values())
+
+
+def test_pieces_of_words_and_tied_names_are_shortcuts():
+    """Ten names share "Topping" with the premise: the answer has a mean 1 / rank of 0.29, without the premise 0.03."""
+    names = ("Topping", *(f"Kind{number}Topping" for number in range(9)), *(f"Other{number}" for number in range(190)))
+    end = "Therefore, <x> is a particular [Y] ."
+    texts = {WHOLE: f"<x> is a SweetPepperTopping . {end}", NOTHING: end, OTHER_SUBJECT: f"<z> is a Topping . {end}"}
+    texts |= {SUBJECTS_EXCHANGED: texts[OTHER_SUBJECT], ANOTHER_SECOND: f"<x> is a Lake . {end}"}
+    asked_of = [asked(given, text, "Kind3Topping", names) for given, text in texts.items()]
+    [(_, solved)] = solved_items(asked_of).items()
+    assert solved["pieces of the bound premise"]
+    assert not solved["overlap with the bound premise"]
+
+
+def test_tables_name_shortcuts_and_what_could_have_been_shown(things):
+    [found] = judge([evidence([(0.5, 0.5)] * 30 + [(0.6, 0.5), (0.4, 0.5)], solved={"root": frozenset("1")})])
+    verdicts, over, alone = conclusion_tables([found])
+    [row] = verdicts.objects()
+    assert (row["verdict"], row["items"], row["shortcuts"]) == (NO_DIFFERENCE, 31, 1)
+    assert 0 < row["detectable"] < 0.1
+    assert len(over.rows) == len(needed(COMBINES, "rdfs9"))
+    assert [one["root"] for one in alone.objects()] == [1]
+
+
+def test_readings_of_answerers():
+    """The answerers see what the texts state, in all forms."""
+    reading = Reading(
+        "Every blek is a dof . Having a means having b . <x> belongs to the class blek . Therefore, <x> is"
+    )
+    assert (reading.facts, reading.subject, reading.kinds()) == ([("blek", "dof"), ("a", "b")], "<x>", ["blek"])
+    limited = Reading(
+        "One has to be a song if something bleks that . <x> bleks <y> . Therefore, <y> is a particular [Y] ."
+    )
+    assert (limited.facts, limited.kinds()) == ([("blek", "song")], ["blek"])
+    owned = Reading("Blek implies parent . <x>'s blek is <y> . Therefore, <x> [Y] <y> .")
+    assert (owned.facts, owned.kinds()) == ([("blek", "parent")], ["blek"])
