@@ -69,7 +69,8 @@ define test_with
 	$(SCRATCH)/bin/uv pip compile -q --extra peft --extra quantize --resolution $(1) --python $(SCRATCH)/bin/python pyproject.toml -o $(SCRATCH)/chosen.txt
 	@$(SCRATCH)/bin/python --version; awk '/^[a-z]/ {chosen = $$1} /fathom-lm/ {print chosen}' $(SCRATCH)/chosen.txt
 	$(SCRATCH)/bin/uv pip install -q --python $(SCRATCH)/bin/python -r $(SCRATCH)/chosen.txt pytest hypothesis
-	PYTHONPATH=src $(SCRATCH)/bin/python -m pytest $(CORE) $(2); status=$$?; rm -rf $(SCRATCH); exit $$status
+	$(SCRATCH)/bin/uv pip install -q --python $(SCRATCH)/bin/python --no-deps -e .
+	$(SCRATCH)/bin/python -m pytest $(CORE) $(2); status=$$?; rm -rf $(SCRATCH); exit $$status
 endef
 
 test-lowest:
@@ -82,7 +83,7 @@ test-highest:
 test-wheel:
 	rm -rf $(SCRATCH)
 	$(PYTHON) -m pip wheel -q --no-deps -w $(SCRATCH)/wheel .
-	$(PYTHON) -m zipfile -l $(SCRATCH)/wheel/*.whl | awk '/^fathom\// {print "src/" $$1}' | sort > $(SCRATCH)/packed
+	$(PYTHON) -m zipfile -l $(SCRATCH)/wheel/*.whl | awk '/^fathom(_build|_kgc)?\// {print "src/" $$1}' | sort > $(SCRATCH)/packed
 	git ls-files src | sort | diff - $(SCRATCH)/packed
 	$(PYTHON) -m venv $(SCRATCH)/venv
 	$(SCRATCH)/venv/bin/python -m pip install -q torch==2.13.0

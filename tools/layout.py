@@ -151,7 +151,8 @@ def _of_room(match: re.Match[str]) -> str:
 
 def _of_module(match: re.Match[str]) -> str:
     before, after = match.string[: match.start()][-1:], match.string[match.end() :][:1]
-    is_group = before == after and before in ('"', "`") and match["name"].removeprefix("fathom.") in GROUPS.split()
+    is_quoted = before + after in ('""', "``", "[]")
+    is_group = is_quoted and match["name"].removeprefix("fathom.") in GROUPS.split()
     return match["name"] if is_group else MOVES[match["name"]]
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from fathom import open_run
 from tests.cli.test_cli import gpt2, save
+from tests.conftest import write_graph_folder
 from tests.messages import stated
 
 TOYS = Path(__file__).parents[2] / "docs" / "toys"
@@ -60,6 +62,9 @@ def test_every_toy_is_on_the_command_line(tmp_path: Path) -> None:
     install(tmp_path / "packages")
     save(tmp_path / "model", gpt2())
     (tmp_path / "three.capitals").write_text("Uganda: Kampala\nFrance: Paris\nItaly: Rome\n", encoding="utf-8")
+    triples = {"train": ["pa\tin\tfr", "ly\tin\tfr", "ro\tin\tit"], "test": ["ni\tin\tfr", "pi\tin\tit"]}
+    entities = ["pa\tParis", "ly\tLyon", "ro\tRome", "ni\tNice", "pi\tPisa", "fr\tFrance", "it\tItaly"]
+    write_graph_folder(tmp_path / "graph", triples, entities, "in\tlies in\n")
     out, err = call(
         tmp_path / "packages",
         tmp_path,
@@ -67,6 +72,10 @@ def test_every_toy_is_on_the_command_line(tmp_path: Path) -> None:
         ["probe", "brevity", "--model", "model", "--data", "three.capitals", "--out", "run"],
         ["study", "easy-relations", "run", "--format", "json", "--out", "study"],
         ["study", "--help"],
+        ["build", "alphabet", "--out", "letters", "--letters", "4"],
+        ["data", "check", "letters"],
+        ["kgc", "train", "--model", "popular", "--data", "graph", "--out", "popular"],
+        ["kgc", "evaluate", "popular", "--data", "graph", "--out", "answers", "--directions", "tail"],
     )
     assert "code 1" not in out, out + err
     assert "code 2" not in out, out + err
@@ -82,11 +91,14 @@ def test_every_toy_is_on_the_command_line(tmp_path: Path) -> None:
     assert found["hits@2-or-half"]["value"] == 0.5
     assert "confidence" not in found  # of a score without a unit
     assert "easy-relations" in out
+    assert "3 facts in letters" in out
+    ranks = {row["query_id"]: row["rank"] for row in open_run(tmp_path / "answers").table().to_pylist()}
+    assert ranks == {"test/0": 1, "test/1": 2}  # France answers two training triples, Italy one
 
 
 @pytest.mark.slow
 def test_an_entry_point_that_fails_is_one_line_that_names_the_package(tmp_path: Path) -> None:
-    install(tmp_path / "packages", "\n[fathom_kgc.links]\nbroken = fathom_toys:NOTHING\n")
+    install(tmp_path / "packages", "\n[fathom.links]\nbroken = fathom_toys:NOTHING\n")
     lines = (tmp_path / "packages" / "fathom_toys-1.0.dist-info" / "entry_points.txt").read_text(encoding="utf-8")
     doubled = lines.replace("[fathom.probes]\n", "[fathom.probes]\nodd = no_such_package:PROBE\n")
     (tmp_path / "packages" / "fathom_toys-1.0.dist-info" / "entry_points.txt").write_text(doubled, encoding="utf-8")

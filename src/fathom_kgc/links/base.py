@@ -29,13 +29,15 @@ from fathom.results.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Epoch, Hooks, Loop, NotANumber, Rules, Stage
 from fathom.training.saving import State, TrainingFolder, load_weights
-from fathom_kgc.links.options import LinkTraining
+from fathom_kgc.links.options import LinkTraining, LoopTraining
 
 BLOCK = 256
 """Questions that are validated on at a time."""
 NOT_A_NUMBER = "the model's score of the right answer is not a number"
 NOT_SCORED = "unscored"
 """In a line of the curve: the share of validation questions without a score."""
+MINUTES = 10
+"""Minutes between checkpoints within an epoch, of kinds without the option."""
 WATCHED = "hits@10"
 """What early stopping looks at (Sakai et al. 2024, section 4.1)."""
 Line = dict[str, Any]
@@ -54,7 +56,7 @@ class Predictor(AnyModel):
     """What its scores are."""
     network: nn.Module
     """Everything that is learnt."""
-    options: Any
+    options: LinkTraining
     device: torch.device
     tokenizer: Any = None
     validating = False
@@ -85,6 +87,25 @@ class Predictor(AnyModel):
     def stages(self) -> Sequence[Stage]:
         """Return the stages of the training, for kinds that do not override :meth:`train`."""
         raise NotImplementedError
+
+    def rules(self) -> Rules:
+        """Return the rules of the steps of its training."""
+        options = self.options
+        if not isinstance(options, LoopTraining):
+            return Rules("linear", seconds=options.seconds)
+        return Rules(
+            "linear",
+            options.warm_up,
+            options.weight_decay,
+            options.clip,
+            options.accumulate,
+            options.precision,
+            options.seconds,
+        )
+
+    def minutes_between_checkpoints(self) -> float:
+        """Return the minutes between checkpoints within an epoch."""
+        return self.options.checkpoint_minutes if isinstance(self.options, LoopTraining) else MINUTES
 
     def as_read(self, links: Links) -> list[str] | None:
         """Return each query as the language model reads it, or None for kinds that read no text."""
@@ -249,9 +270,7 @@ class Fit(Course, Hooks):
     """A training by :class:`~fathom.training.loop.Loop`."""
 
     def run(self) -> Line:
-        names = ("warm_up", "weight_decay", "clip", "accumulate", "precision", "seconds")
-        rules = Rules("linear", **{name: getattr(self.options, name) for name in names})
-        loop = Loop(self.predictor.stages(), rules, self, self.predictor.device)
+        loop = Loop(self.predictor.stages(), self.predictor.rules(), self, self.predictor.device)
         self._resume(loop)
         try:
             why = loop.run()
@@ -281,8 +300,8 @@ class Fit(Course, Hooks):
         counts = [stage.epochs * stage.steps for stage in loop.stages]
         at, stage = loop.at, loop.stages[loop.at.stage]
         self.progress(sum(counts[: at.stage]) + at.epoch * stage.steps + at.step, sum(counts))
-        between_steps = at.step % self.options.accumulate == 0
-        if between_steps and time.monotonic() - self.kept > 60 * self.options.checkpoint_minutes:
+        between_steps = at.step % loop.rules.accumulate == 0
+        if between_steps and time.monotonic() - self.kept > 60 * self.predictor.minutes_between_checkpoints():
             self._keep_checkpoint(loop)
 
     def after_epoch(self, loop: Loop, epoch: Epoch) -> None:

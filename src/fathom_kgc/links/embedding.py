@@ -284,6 +284,7 @@ class _Training(Course, TrainingCallback):  # type: ignore[misc] # PyKEEN is unt
     """PyKEEN's loop with Fathom's curve, stopping and checkpoints, by callbacks."""
 
     predictor: Predictor
+    options: Embedding
 
     def __init__(self, predictor: Predictor, folder: Path, progress: Progress) -> None:
         Course.__init__(self, predictor, folder, progress)

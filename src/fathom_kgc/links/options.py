@@ -60,7 +60,20 @@ class LinkTraining(BaseModel):
         return marked(cls, "asking")
 
 
-class TextTraining(LinkTraining):
+class LoopTraining(LinkTraining):
+    """Options of predictors that are trained by :class:`fathom.training.loop.Loop`."""
+
+    weight_decay: float = opt(1e-4, "Weight decay, of matrices only.", ge=0)
+    warm_up: float = opt(0.1, "Share of all steps during which the learning rate rises.", ge=0, lt=1)
+    accumulate: int = opt(1, "Batches whose gradients are added up for one step.", ge=1)
+    clip: float = opt(1.0, "Maximum norm of the gradient.", gt=0)
+    precision: Literal["float32", "bfloat16", "float16"] = opt(
+        "float32", "Precision of the matrix products in training; weights stay in float32."
+    )
+    checkpoint_minutes: float = opt(10, "Minutes between checkpoints within an epoch.", Group.RUN, CIRCUMSTANCE, gt=0)
+
+
+class TextTraining(LoopTraining):
     """Options of predictors that read the names and descriptions of entities and relations."""
 
     weights: str = opt(..., "Name or folder of the language model to start from.", Group.MODEL)
@@ -70,14 +83,6 @@ class TextTraining(LinkTraining):
         Group.MODEL,
     )
     descriptions: bool = opt(True, "Read the entities' descriptions as well as their names.", Group.PROMPTS)
-    weight_decay: float = opt(1e-4, "Weight decay, of matrices only.", ge=0)
-    warm_up: float = opt(0.1, "Share of all steps during which the learning rate rises.", ge=0, lt=1)
-    accumulate: int = opt(1, "Batches whose gradients are added up for one step.", ge=1)
-    clip: float = opt(1.0, "Maximum norm of the gradient.", gt=0)
-    precision: Literal["float32", "bfloat16", "float16"] = opt(
-        "float32", "Precision of the matrix products in training; weights stay in float32."
-    )
-    checkpoint_minutes: float = opt(10, "Minutes between checkpoints within an epoch.", Group.RUN, CIRCUMSTANCE, gt=0)
 
 
 def _mapping(value: Any) -> Any:

@@ -43,6 +43,7 @@ SPARE = 16
 class TextPredictor(Predictor):
     """Base of predictors with a language model of their own: its untrained :attr:`language`, and the :attr:`texts`."""
 
+    options: TextTraining
     AUTO: ClassVar[Any]
     """The class of `transformers` that loads it, such as ``AutoModelForMaskedLM``."""
     NEW: ClassVar[tuple[str, ...]] = ("pooler",)
