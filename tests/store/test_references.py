@@ -17,7 +17,7 @@ from tests.cli.test_cli import gpt2, save
 from tests.messages import mentioned, mentions
 
 Command = Callable[..., tuple[int, str, str]]
-SHIPPED = ("SmolLM2-135M-Instruct",)
+SHIPPED = ("SmolLM2-135M-Instruct", "Gemma-3-270m")
 
 
 @pytest.mark.parametrize("name", SHIPPED)
