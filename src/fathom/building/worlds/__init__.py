@@ -13,7 +13,7 @@ After Sakai et al., *Does Pre-trained Language Model Actually Infer Unseen Links
 from __future__ import annotations
 
 from fathom.building.options import WorldOptions
-from fathom.building.worlds.audit import Reader, audit_table, left_table
+from fathom.building.worlds.audit import left_table
 from fathom.building.worlds.build import audit_worlds, build_worlds, worlds_table
 from fathom.building.worlds.constructions import Materials, make_world
 from fathom.building.worlds.folders import check_comparable_worlds, restore, tabulate_audits
@@ -22,11 +22,9 @@ from fathom.building.worlds.world import THIRTEEN, Variant, World, parse_variant
 __all__ = [
     "THIRTEEN",
     "Materials",
-    "Reader",
     "Variant",
     "World",
     "WorldOptions",
-    "audit_table",
     "audit_worlds",
     "build_worlds",
     "check_comparable_worlds",
