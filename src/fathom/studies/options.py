@@ -112,13 +112,6 @@ class CalibrationOptions(RunsOptions):
 class ValidityOptions(RunsOptions):
     design: Path | None = opt(None, "Design of models that have no planted.jsonl in their folder.", Group.DATA)
     seed: Seed = opt(0, "Seed of the two halves of the facts never read.")
-    higher: Words = opt(
-        (), "Claims to test, separated by commas: 'FIRST > SECOND', the first tells read from unread facts better."
-    )
-    unbiased: Words = opt(
-        (), "Claims to test: 'FIRST unlike SECOND', unlike the second, the first has no bias by answer length."
-    )
-    agree: Words = opt((), "Claims to test: 'FIRST & SECOND', the two agree more in larger models.")
 
 
 class RepeatedOptions(RunsOptions):
