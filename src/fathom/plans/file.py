@@ -36,7 +36,7 @@ from fathom.errors import BadInput
 from fathom.formats import locate
 from fathom.links import find
 from fathom.links.options import LinkOptions
-from fathom.options import Given, option_faults, parse_options
+from fathom.options import Given, nearest, option_faults, parse_options
 from fathom.plans.content import (
     PlanContent,
     PlanFaults,
@@ -44,7 +44,6 @@ from fathom.plans.content import (
     RunsPart,
     Where,
     absolute,
-    closest,
     path_from,
     read_content,
     with_paths,
@@ -159,7 +158,7 @@ class _Runs:
                 self.faults.add(("runs", name, key), "it is not for link predictors, which have options of their own")
         if part.random_from and not self._predictor(part.random_from):
             known = filter(self._predictor, self.content.runs)
-            text = f"no predictor '{part.random_from}'; {closest(part.random_from, known)}"
+            text = f"no predictor '{part.random_from}'; {nearest(part.random_from, known)}"
             self.faults.add(("runs", name, "random_from"), text)
             return
         init = find(part.predictor).options.model_fields.get("init")
@@ -182,7 +181,7 @@ class _Runs:
         known = {name: [pair for pair in all_of if pair[0] == name] for name in self.content.data}
         known |= {"/".join(pair): [pair] for pair in all_of if pair[1]}
         for missing in (one for one in part.data if one not in known):
-            self.faults.add(("runs", name, "data"), f"no '{missing}' under data; {closest(missing, known)}")
+            self.faults.add(("runs", name, "data"), f"no '{missing}' under data; {nearest(missing, known)}")
         return [pair for one in part.data for pair in known.get(one, ())]
 
     def _worlds(self, name: str, part: PlannedData) -> Worlds | None:
@@ -232,7 +231,7 @@ class _Runs:
         entry = PROBES.get(part.probe)
         if entry is None or entry.needs != "language model":
             probes = [one.name for one in PROBES.entries() if one.needs == "language model"]
-            self.faults.add(("runs", name, "probe"), f"no probe '{part.probe}'; {closest(part.probe, probes)}")
+            self.faults.add(("runs", name, "probe"), f"no probe '{part.probe}'; {nearest(part.probe, probes)}")
             return None
         return entry
 
@@ -243,7 +242,7 @@ class _Runs:
             self.faults.add(("runs", name), f"these runs need {section}: with one or more")
         wanted = getattr(self.content.runs[name], section) or tuple(known)
         for missing in (one for one in wanted if one not in known):
-            self.faults.add(("runs", name, section), f"no '{missing}' under {section}; {closest(missing, known)}")
+            self.faults.add(("runs", name, section), f"no '{missing}' under {section}; {nearest(missing, known)}")
         return [one for one in wanted if one in known]
 
     def _run(self, name: str, entry: Entry, model: str, source: str, values: Given, repeat: int) -> PlannedStep | None:

@@ -21,7 +21,7 @@ from fathom.plans.steps import RECORDS, Notice, Opened, ProbeStep, Step, read_ob
 from fathom.probes.models import check_model, model_hash
 from fathom.reading import Json, as_read_back, stands
 from fathom.reading.objects import Object, object_faults
-from fathom.store.files import write_json, write_text
+from fathom.store.files import refuse_foreign_files, write_json, write_text
 from fathom.store.folder import RunFolder, differences
 from fathom.store.locks import AT_WORK, CLAIMS, is_of_fathom
 from fathom.store.written import RECORD as WRITTEN
@@ -70,9 +70,7 @@ def refuse_other_folder(out: Path) -> None:
         if is_of_fathom(folder):
             raise BadInput(f"{out} is in {folder}, which Fathom has made: choose another --out")
     if not stands(out / PLAN):
-        expected = {RECORDS, AT_WORK, CLAIMS, WORLDS, WRITTEN_PLAN, WRITTEN}
-        if out.exists() and (not out.is_dir() or any(entry.name not in expected for entry in out.iterdir())):
-            raise BadInput(f"{out} is not empty and not the folder of a plan: choose another --out")
+        refuse_foreign_files(out, {RECORDS, AT_WORK, CLAIMS, WORLDS, WRITTEN_PLAN, WRITTEN}, "the folder of a plan")
 
 
 def read_record(steps: Sequence[Step], out: Path) -> Json:
