@@ -12,7 +12,6 @@ from fathom.metrics.significance import LEVEL, POWER
 from fathom.metrics.table import Metric
 from fathom.results.agreements import Agreement
 from fathom.results.alterations import Alteration, altered_table
-from fathom.results.checking import CheckedClaim, in_words
 from fathom.results.claims import (
     EQUIVALENT,
     MOST_SENTENCES,
@@ -129,7 +128,6 @@ class Comparison(Tabular):
     alterations: tuple[Alteration, ...] = ()
     plans: tuple[Row, ...] = ()
     over_seeds: tuple[Decision, ...] = ()
-    checks: tuple[CheckedClaim, ...] = ()
     templates: tuple[int, ...] = ()
 
     @property
@@ -151,7 +149,7 @@ class Comparison(Tabular):
         decisions = self.over_seeds or [pair.decision for pair in self.pairs]
         found = [one.claim.contrasts[0].estimate for one in decisions if one.word in (SIGNIFICANT, EQUIVALENT)]
         samples = dict.fromkeys(one.sample for one in found if one is not None)
-        return [*lines, *(scope(sample) for sample in samples if sample), *in_words(self.checks)]
+        return [*lines, *(scope(sample) for sample in samples if sample)]
 
     def failing(self, outcome: str) -> list[str]:
         """Return why the runs fail a condition against the first run, a line each.
