@@ -129,8 +129,7 @@ class RankingsOptions(RunsOptions):
 
 class ItemsOptions(RunsOptions):
     listed: int = opt(10, "Facts to show in each list; the files of --out have all.", ge=1)
-    size: int | None = opt(None, "Facts of the shortened data set; by default a tenth.", ge=1)
-    seed: Seed = opt(0, "Seed of the permutations, and of the random sets that the shortened one is compared with.")
+    seed: Seed = opt(0, "Seed of the permutations.")
 
 
 class ChoiceStudyOptions(StudyOptions):
