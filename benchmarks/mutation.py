@@ -64,6 +64,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "compare study_contract studies controls_memory::TestMemory::test_every_metric_of_every_cell controls "
     "approaches": "results/facts results/loading results/pairing",
     "claims edges estimates reasoning": "results/claims",
+    "checking": "results/checking",
     f"claims estimates edges report samples baselines studies study_contract approaches {KEPT}": (
         "results/estimates results/measures results/recipes"
     ),

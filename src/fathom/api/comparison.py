@@ -83,6 +83,15 @@ class NotCompared(Record):
     why: str
 
 
+class CheckedRate(Record):
+    claim: str
+    wrong: float = Field(description="share of simulated nulls that support the claim, in points")
+    low: float | None = Field(description="lower end of its 95 % interval")
+    high: float | None
+    nulls: int
+    rough: bool
+
+
 class ComparisonRecord(Record):
     """What ``fathom compare --format json`` prints."""
 
@@ -96,6 +105,7 @@ class ComparisonRecord(Record):
     claims: list[DecidedClaim]
     not_compared: list[NotCompared]
     plans: list[Row] = Field(description="of --detect: numbers needed")
+    checks: list[CheckedRate] = Field(description="of --check")
     tables: dict[str, list[Row]] = Field(description="altered sentences and agreement of probes, where there are any")
 
 
@@ -124,6 +134,17 @@ def record_of(comparison: Comparison) -> ComparisonRecord:
         plans=[
             {_snake_case(key): value for key, value in (plan | {"detect": _points(plan["detect"])}).items()}
             for plan in comparison.plans
+        ],
+        checks=[
+            CheckedRate(
+                claim=one.claim,
+                wrong=100 * one.rate.value,
+                low=_points(one.rate.low),
+                high=_points(one.rate.high),
+                nulls=one.rate.n,
+                rough=one.is_rough,
+            )
+            for one in comparison.checks
         ],
         tables={
             _snake_case(table.title): [

@@ -73,6 +73,9 @@ class MetricsOptions(PrintOptions):
         "JSON Lines with query_id and fields to break down by, e.g. planted.jsonl of a planted model.",
         Group.DATA,
     )
+    check: bool = opt(
+        False, "Also simulate how often the verdict would be wrong of these very facts, in 200 nulls that keep them."
+    )
     all_: bool = opt(False, "Show every metric, not only the usual ones.", Group.OUTPUT)
     cluster: str = opt("", CLUSTER, Group.OUTPUT)
     output: Path | None = opt(None, "Write to this file instead of the screen.", Group.OUTPUT, also("-o"))
@@ -191,6 +194,7 @@ def resume(options: ResumeOptions) -> None:
 
 def metrics(options: MetricsOptions) -> None:
     from fathom.results.answers import error_table, reliability_table
+    from fathom.results.checking import check_run, in_words
     from fathom.results.consistency import consistency_table
     from fathom.results.summary import summarise
     from fathom.results.tables import render
@@ -205,7 +209,8 @@ def metrics(options: MetricsOptions) -> None:
     tables += [consistency_table(folder, options.consistency, options.cluster)] if options.consistency else []
     tables += [reliability_table(folder)] if options.reliability else []
     tables += [error_table(folder, options.errors)] if options.errors else []
-    text = render(_single_table(tables) if options.format == "csv" else tables, options.format, summary.answer)
+    answer = [*summary.answer, *(in_words(check_run(folder, options.cluster)) if options.check else [])]
+    text = render(_single_table(tables) if options.format == "csv" else tables, options.format, answer)
     if not folder.is_complete():
         notes([f"{options.run} is unfinished: numbers cover the finished part only{folder.lacking('; ')}"])
     if options.output is None:

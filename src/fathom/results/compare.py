@@ -23,6 +23,7 @@ from fathom.reading.replies import excerpt_of
 from fathom.results.agreements import Agreement, agreement
 from fathom.results.alterations import Alteration, alterations, altered_claims
 from fathom.results.baselines import RunBaselines, which_is_above
+from fathom.results.checking import CheckedClaim, check_difference
 from fathom.results.claims import Claim, Contrast, Decision, decide
 from fathom.results.comparison import (
     AGREE_AT,
@@ -69,6 +70,7 @@ def compare(
     margin: float | None = None,
     detect: float | None = None,
     seeds: int = 1,
+    check: bool = False,
 ) -> Comparison:
     """Compare runs, all pairs of them.
 
@@ -79,6 +81,7 @@ def compare(
     :param margin: smallest difference of the primary metric that matters, in points: 2 is 0.02.
     :param detect: report how many facts, relations and seeds would detect this difference, in points, in 80 % of cases.
     :param seeds: the runs are of two models with so many training seeds each, all of the first model first.
+    :param check: simulate how often the claims would be wrong of these facts, see :mod:`fathom.results.checking`.
     :raises BadInput: unfinished runs, one given twice, scorings not chosen, metrics that are no mean over facts; no
         pair that can be compared; a difference that cannot be meant in points.
     """
@@ -100,7 +103,7 @@ def compare(
     )
     floors, facts = zip(*read, strict=True)
     changed = alterations(folders, scoring, cluster) if any(one.alteration != UNALTERED for one in facts) else []
-    compared = compare_facts(facts, chosen, to_first, margin, detect, changed, seeds, floors)
+    compared = compare_facts(facts, chosen, to_first, margin, detect, changed, seeds, floors, check)
     return replace(compared, templates=templates)
 
 
@@ -129,6 +132,7 @@ def compare_facts(
     changed: Sequence[Alteration] = (),
     seeds: int = 1,
     floors: Sequence[Claim | None] = (),
+    check: bool = False,
 ) -> Comparison:
     """Compare runs that were read.
 
@@ -171,7 +175,17 @@ def compare_facts(
     over = () if trained is None else (decisions["seeds",],)
     lines = tuple(_run_line(*side, metrics) for side in sides)
     controls = tuple(decisions[key] for key in controlled)
-    return Comparison(lines, tuple(metrics), tuple(pairs), refused, controls, tuple(changed), tuple(plans), over)
+    if check and trained is not None:
+        raise BadInput("--check simulates pairs of runs: drop --seeds, or --check")
+    size = len(joined) + len(further)
+    checks = [
+        checked
+        for one, pair in zip(joined, pairs, strict=True)
+        for checked in (one.check(primary, pair.decision, size) if check else ())
+    ]
+    return Comparison(
+        lines, tuple(metrics), tuple(pairs), refused, controls, tuple(changed), tuple(plans), over, tuple(checks)
+    )
 
 
 def _differ(
@@ -221,6 +235,15 @@ class _RunPair(NamedTuple):
     runs: tuple[RunFacts, RunFacts]
     facts: Sequence[str]
     differences: tuple[Difference, ...]
+
+    def check(self, primary: Metric, decision: Decision, family: int) -> list[CheckedClaim]:
+        """Simulate how often the claims on the primary metric would be wrong; nothing where it is undefined."""
+        first, second = (side.values(primary)[side.at(self.facts)] for side in self.runs)
+        if np.isnan(first + second).any():
+            return []
+        shown = decision.by_margin.word if decision.by_margin is not None else ""
+        sample, margin = self.runs[0].sample(self.facts), decision.claim.margin
+        return check_difference(self.names, first, second, sample, margin, family, shown)
 
     def pair(self, decision: Decision, above: Mapping[str, Decision | None]) -> ComparedPair:
         """Add the verdict, and what else the comparison shows.

@@ -12,6 +12,7 @@ from fathom.metrics.significance import LEVEL, POWER
 from fathom.metrics.table import Metric
 from fathom.results.agreements import Agreement
 from fathom.results.alterations import Alteration, altered_table
+from fathom.results.checking import CheckedClaim, in_words
 from fathom.results.claims import (
     EQUIVALENT,
     MOST_SENTENCES,
@@ -128,6 +129,7 @@ class Comparison(Tabular):
     alterations: tuple[Alteration, ...] = ()
     plans: tuple[Row, ...] = ()
     over_seeds: tuple[Decision, ...] = ()
+    checks: tuple[CheckedClaim, ...] = ()
     templates: tuple[int, ...] = ()
 
     @property
@@ -149,7 +151,7 @@ class Comparison(Tabular):
         decisions = self.over_seeds or [pair.decision for pair in self.pairs]
         found = [one.claim.contrasts[0].estimate for one in decisions if one.word in (SIGNIFICANT, EQUIVALENT)]
         samples = dict.fromkeys(one.sample for one in found if one is not None)
-        return [*lines, *(scope(sample) for sample in samples if sample)]
+        return [*lines, *(scope(sample) for sample in samples if sample), *in_words(self.checks)]
 
     def failing(self, outcome: str) -> list[str]:
         """Return why the runs fail a condition against the first run, a line each.

@@ -65,6 +65,9 @@ class ComparisonOptions(StudyOptions):
         ge=LEAST_POINTS,
         le=100,
     )
+    check: bool = opt(
+        False, "Also simulate how often the verdicts would be wrong of these very facts, in 200 nulls that keep them."
+    )
     seeds: int = opt(
         1, "The runs are of two models, each trained with so many seeds: all runs of one, then all of the other.", ge=1
     )
