@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from harness import DATA, Table, benchmark, own_process, peak, scratch, timed
+from harness import Table, benchmark, own_process, peak, scratch, timed
 
 import fathom
 
@@ -178,56 +175,3 @@ def _worlds_search(data: Path) -> None:
         f"{peak() - before:.2f} GiB more: {(done - start) / ours:.1f} times our seconds",
         flush=True,
     )
-
-
-@benchmark
-def worlds_audit(
-    data: tuple[str, ...] = ("wn18rr", "fb15k237", "codex"),
-    sizes: tuple[int, ...] = (150, 1_500, 15_000),
-    variants: tuple[str, ...] = ("virtual-e", "anonymised-e", "inconsistent-ed", "fully-anonymised-ed"),
-    folder: Path | None = None,
-) -> None:
-    """Tabulate which share of the entities of a sample each attack re-identifies by description, in %.
-
-    CoDEx is published without texts. Here CoDEx-M has the names and descriptions of Wikidata that FB15k-237 comes with,
-    and only triples between entities that have them. A sample is the whole graph if that is smaller.
-    """
-    from fathom.data.sample import sample_graph
-    from fathom_build.worlds import Materials, make_world
-    from fathom_build.worlds.audit import ATTACKS, Auditor
-
-    table = Table("sample", "described", "world", *ATTACKS, "strongest", "CPU, s")
-    for name in data:
-        with scratch(folder) as place:
-            graph = fathom.read_data(_write_codex(place / "codex") if name == "codex" else DATA / name).graph
-        assert graph is not None
-        for size in sizes:
-            part = sample_graph(graph, size).graph if size < len(graph.entities) else graph
-            materials = Materials(part)
-            auditor, described = Auditor(materials), f"{len(materials.described):,}"
-            for variant in variants:
-                world = make_world(variant, materials).graph
-                audit, took = timed(partial(auditor.audit, world, variant))
-                rates = [_percent(audit["descriptions"][attack]["hits@1"]) for attack in ATTACKS]
-                sample = f"{name} {len(part.entities):,}"
-                table.row(sample, described, variant, *rates, audit["strongest"], f"{took.cpu:.1f}")
-
-
-def _percent(share: dict[str, Any]) -> str:
-    return f"{100 * share['value']:.1f} [{100 * share['low']:.1f}, {100 * share['high']:.1f}]"
-
-
-def _write_codex(folder: Path) -> Path:
-    """Write CoDEx-M with Wikidata's texts of the entities that FB15k-237 has, too."""
-    folder.mkdir()
-    source = DATA / "codex" / "codex-m"
-    with gzip.open(DATA / "fb15k237" / "entity2wikidata.json.gz", "rt", encoding="utf-8") as stream:
-        texts = {entity["wikidata_id"]: entity for entity in json.load(stream).values()}
-    for split, file in (("train", "train.txt.gz"), ("dev", "valid.txt"), ("test", "test.txt")):
-        with (gzip.open if file.endswith("gz") else open)(source / file, "rt", encoding="utf-8") as stream:
-            kept = [line for line in stream if {line.split()[0], line.split()[2]} <= texts.keys()]
-        (folder / f"{split}.tsv").write_text("".join(kept), encoding="utf-8")
-    for file, key in (("entity2text.txt", "label"), ("entity2textlong.txt", "description")):
-        rows = (f"{id_}\t{entity[key] or ''}\n" for id_, entity in texts.items())
-        (folder / file).write_text("".join(rows), encoding="utf-8")
-    return folder

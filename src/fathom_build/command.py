@@ -22,7 +22,6 @@ from fathom_build.options import ClozeBuildOptions
 
 if TYPE_CHECKING:
     from fathom.results.tables import Table
-    from fathom_build.worlds import Reader
 
 CLOZE = "fathom build cloze --input abstracts.xml --entities genes.txt --out my-cloze"
 
@@ -131,7 +130,7 @@ def invented(chosen: options.InventedOptions, progress: Progress) -> Output:
 
 def worlds(chosen: options.WorldBuildOptions, progress: Progress) -> Output:
     """Make copies of a knowledge graph with other texts, in which a model can infer but not remember."""
-    from fathom_build.worlds import THIRTEEN, build_worlds, parse_variants, worlds_table
+    from fathom_build.worlds import THIRTEEN, build_worlds, left_table, parse_variants, worlds_table
 
     variants = THIRTEEN if chosen.variants is None else parse_variants(chosen.variants)
     graph, name, templates = graph_at(chosen.data, chosen.columns)
@@ -144,19 +143,17 @@ def worlds(chosen: options.WorldBuildOptions, progress: Progress) -> Output:
         name=name,
         templates=templates,
         audit=chosen.audit,
-        readers=_readers(chosen),
         progress=progress,
     )
     text = f"in {chosen.out}: each is a knowledge graph like any other; mapping.parquet lists the replacements"
-    return Output([worlds_table(manifests), *_audit_tables(manifests)], text)
+    return Output([worlds_table(manifests), *left_table(manifests)], text)
 
 
 def audit(chosen: options.WorldFolders, progress: Progress) -> Output:
-    """Report how many entities of finished worlds can be re-identified, and which names remain."""
-    from fathom_build.worlds import audit_worlds
+    """Count the names of entities that remain in the descriptions of finished worlds."""
+    from fathom_build.worlds import audit_worlds, left_table
 
-    manifests = audit_worlds(chosen.folders, _readers(chosen), progress)
-    return Output(_audit_tables(manifests), "\nwritten to the manifest.json of each world")
+    return Output(left_table(audit_worlds(chosen.folders, progress)), "\nwritten to the manifest.json of each world")
 
 
 BUILDERS: Registry[Builder] = Registry(
@@ -176,24 +173,3 @@ BUILDERS: Registry[Builder] = Registry(
 
 def _written(probe: str, out: Path) -> str:
     return f"\nwritten to {out}; to query it: fathom probe {probe} --data {shlex.quote(str(out))} --model … --out …"
-
-
-def _audit_tables(manifests: list[dict[str, Any]]) -> list[Table]:
-    from fathom_build.worlds import audit_table, left_table
-
-    audited = [audit_table(manifests)] if any("audit" in manifest for manifest in manifests) else []
-    return [*left_table(manifests), *audited]
-
-
-def _readers(chosen: options.AuditOptions) -> list[Reader]:
-    """Load the language model that attacks, if one is named."""
-    if chosen.audit_model is None:
-        return []
-    from fathom.engine.models.loading import load
-    from fathom.engine.scoring.memory import Budget
-    from fathom.engine.scoring.vectors import description_encoder
-    from fathom_build.worlds import Reader
-
-    model = load(chosen.audit_model, device=chosen.device)
-    name = f"{Path(chosen.audit_model).name}@{model.identity.content_hash}"
-    return [Reader(name, description_encoder(model, Budget(None, model.device)))]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator
 
 from fathom.base.options import ARGUMENT, REPEATED, Group, Seed, opt, separated
-from fathom.data.options import BuildOptions, Day, Device, Graph, NewFolder, Random
+from fathom.data.options import BuildOptions, Day, Graph, NewFolder, Random
 from fathom.data.selection.options import Columns
 
 
@@ -163,16 +163,7 @@ class ChoicesBuildOptions(BuildOptions):
     seed: Random = 0
 
 
-class AuditOptions(BuildOptions):
-    """A language model that tries to re-identify entities by its vectors of their descriptions."""
-
-    audit_model: str | None = opt(
-        None, "Also attack with this language model's vectors of the descriptions: a name or folder.", Group.MODEL
-    )
-    device: Device = None
-
-
-class WorldFolders(AuditOptions):
+class WorldFolders(BuildOptions):
     """Options of ``fathom build audit``."""
 
     folders: tuple[Path, ...] = opt(..., "Folders of worlds, or folders that hold worlds.", ARGUMENT, REPEATED)
@@ -191,7 +182,7 @@ class WorldOptions(BuildOptions):
     relax: bool = opt(False, "Let relations keep their names if not all can be exchanged.")
 
 
-class WorldBuildOptions(WorldOptions, AuditOptions):
+class WorldBuildOptions(WorldOptions):
     """Options of ``fathom build worlds``."""
 
     data: Graph
@@ -203,7 +194,7 @@ class WorldBuildOptions(WorldOptions, AuditOptions):
         "and some of e, r, d (entities, relations, descriptions). By default the thirteen of Sakai et al. 2024.",
     )
     seed: Random = 0
-    audit: bool = opt(False, "Report how many entities of each world can be re-identified from their texts.", Group.RUN)
+    audit: bool = opt(False, "Count the names that remain in the descriptions of each world.", Group.RUN)
 
 
 class InventedOptions(BuildOptions):

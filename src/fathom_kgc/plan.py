@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 from pydantic import BaseModel, ConfigDict
 
 from fathom.base.errors import BadInput
-from fathom.base.options import Given, parse_options
+from fathom.base.options import Given, nearest, parse_options
 from fathom.base.progress import Progress
 from fathom.base.reading import Json, stands
 from fathom.data.formats import read
 from fathom.data.graph.queries import GraphQuerySet, graph_of, link_queryset
 from fathom.data.selection.options import Words
-from fathom.plans.content import PlannedData, RunsPart, closest, parse_added, path_from
+from fathom.plans.content import PlannedData, RunsPart, parse_added, path_from
 from fathom.plans.file import PlannedRuns, combinations, spelt
 from fathom.plans.steps import Opened, PlannedStep, Step
 from fathom_build.worlds import WorldOptions, build_worlds, check_comparable_worlds, parse_variants
@@ -238,7 +238,7 @@ class _RunsOfPredictors:
         """Yield all runs of a name."""
         part, own = self.content.runs[name], self.parts[name]
         if own.random_from and own.random_from not in self.parts:
-            text = f"no predictor '{own.random_from}'; {closest(own.random_from, self.parts)}"
+            text = f"no predictor '{own.random_from}'; {nearest(own.random_from, self.parts)}"
             self.faults.add(("runs", name, "random_from"), text)
             return
         init = find(own.predictor).options.model_fields.get("init")
@@ -261,7 +261,7 @@ class _RunsOfPredictors:
         known = {name: [pair for pair in all_of if pair[0] == name] for name in self.content.data}
         known |= {"/".join(pair): [pair] for pair in all_of if pair[1]}
         for missing in (one for one in part.data if one not in known):
-            self.faults.add(("runs", name, "data"), f"no '{missing}' under data; {closest(missing, known)}")
+            self.faults.add(("runs", name, "data"), f"no '{missing}' under data; {nearest(missing, known)}")
         return [pair for one in part.data for pair in known.get(one, ())]
 
     def _worlds(self, name: str, part: PlannedData) -> Worlds | None:

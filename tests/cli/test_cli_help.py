@@ -50,8 +50,6 @@ WITHOUT_ESTIMATE = {
     "fathom plant": "trains a model",
     "fathom kgc train": "trains a model; fathom plan --dry-run estimates it",
     "fathom kgc predict": "one query",
-    "fathom build audit": "encodes each description once",
-    "fathom build worlds": "encodes each description once, with --audit-model",
 }
 """Commands with a model that need no ``--dry-run``, and why."""
 

@@ -192,7 +192,7 @@ case(
 # ------------------------------------------------------------------------------------------------- data and building
 
 case("data-info", *(f"data info {name} {JSON}" for name in ("geography", "data/towns", "data/graph")))
-case("build-worlds", f"build worlds {GRAPH} --seed 2 --out data/worlds --relax {JSON}")
+case("build-worlds", f"build worlds {GRAPH} --seed 2 --out data/worlds --relax --audit {JSON}")
 case(
     "build-cloze",
     "build cloze --input texts/notes.txt --lines --entities chemicals=texts/chemicals.tsv --out data/cloze "

@@ -52,7 +52,8 @@ def test_a_run_is_finished_from_anywhere(begun, fathom):
     assert code == 0
     assert "accuracy" in text
     assert begun.predictions().to_pylist() == begun.whole
-    assert mentioned(fathom("show", "at/runs/one")[1], "finished", "correctly", "next: fathom metrics at/runs/one")
+    text = fathom("show", "at/runs/one")[1]
+    assert mentioned(text, "finished", "correctly", "recipe: accuracy", "next: fathom metrics at/runs/one")
     assert fathom("resume", "at/runs/one")[0] == 0  # nothing is left to do
 
 

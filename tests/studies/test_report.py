@@ -423,7 +423,8 @@ def test_latex_escapes_everything() -> None:
         "% a_b %",
     ]
     assert render([table], "latex") == f"{to_latex(table)}\n\n% recipe: a_b|data:x"
-    assert render([table], "text").endswith("\n\nrecipe: a_b|data:x")
+    assert render([table], "md").endswith("\n\nrecipe: a_b|data:x")
+    assert "recipe" not in render([table], "text")
 
 
 def test_csv_and_json_keep_everything() -> None:

@@ -1,4 +1,4 @@
-"""Items over models whose knowledge is known: wrong labels, shared errors, and shorter data sets."""
+"""Items over models whose knowledge is known: wrong labels and shared errors."""
 
 from __future__ import annotations
 
@@ -17,17 +17,15 @@ from fathom.base.errors import BadInput
 from fathom.data.queries import CandidateSet, Query
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import SelectionOptions
-from fathom.results.metrics.items import choose_items, count_shared_errors, label_evidence, rest_accuracy
+from fathom.results.metrics.items import count_shared_errors, label_evidence, rest_accuracy
 from fathom.results.metrics.significance import PERMUTATIONS
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES, items
-from fathom.studies.options import ItemsOptions
-from tests.answerers import Answerer, answered, at_random, candidates, knowing, world
+from tests.answerers import Answerer, answered, candidates, knowing, world
 
 FACTS, MODELS = 200, 8
 LABELS = [[number % 20] for number in range(FACTS)]
-EQUAL = "Whether fewer facts order models alike is unknown: all models are equally accurate."
 MISLABELLED = {f"s{number:03}" for number in (3, 50, 77, 120, 199)}
 
 
@@ -82,7 +80,7 @@ def test_mislabelled_facts_come_first(found: items.Items) -> None:
         assert row["other"] == names[true]
         assert row["models for other"] == sum(np.argmax(own) == true for own in scores)
     first = found.facts[0]
-    assert items.conclude(found)[-2] == (
+    assert items.conclude(found)[-1] == (
         f"Most worth a look: {first['fact']}, labelled {first['label']}: "
         f"{first['models for other']} of 8 models say {first['other']}."
     )
@@ -298,13 +296,6 @@ def test_what_is_expected_is_the_mean_of_permutations_alone(found: items.Items) 
     assert count == pytest.approx(round(count), abs=1e-3)
 
 
-def test_the_items_of_largest_covariance_come_first() -> None:
-    """Items of three relations, so that each is the whole of its relation. Covariances 1/18, 1/18 and −1/9."""
-    right = np.array([[1, 1, 1], [1, 1, 0], [0, 0, 1.0]])
-    assert choose_items(right, list("rst"), 1) == [0]
-    assert choose_items(right, list("rst"), 2) == [0, 1]
-
-
 def test_accuracy_on_the_others_by_hand() -> None:
     """Accuracies on the others, of three models on four items."""
     right = np.array([[1, 1, 1, 0], [1, 1, 0, 0], [0, 0, 0, 1.0]])
@@ -339,36 +330,15 @@ def test_lists_of_items(found: items.Items, tmp_path: Path) -> None:
         assert bool(row["other"]) == bool(int(row["models for other"])) == (0 in answers)
 
 
-def test_models_of_equal_accuracy_have_no_order(tmp_path: Path) -> None:
-    data = world(LABELS)
-    equal = [answered(tmp_path / name, model(1), data, model=name) for name in "abc"]
-    found = items.analyse(equal)
-    assert len(found.shortened) == 20
-    assert items.conclude(found)[-1] == EQUAL
-
-
-def test_two_models_have_no_shortened_set(tmp_path: Path) -> None:
-    two = items.analyse(runs(tmp_path, 2))
-    assert items.conclude(two)[-1].endswith(" a shortened data set needs at least three models.")
-    assert "shortened data set" not in {table.title for table in items.tables(two)}
-    assert items.files(two).keys() == {"items-facts"}
-    assert not any(
-        row[items.files(two)["items-facts"].columns.index("shortened")] for row in items.files(two)["items-facts"].rows
-    )
-
-
 def test_models_that_know_all_share_nothing(tmp_path: Path) -> None:
-    """No error, no other answer, no order."""
+    """No error and no other answer."""
 
     def knows(query: Query, space: CandidateSet, template: int) -> list[float]:
         return [float(id_ in query.gold) for id_ in space.ids]
 
     data = world(LABELS)
     wise = items.analyse([answered(tmp_path / name, knows, data, model=name) for name in "abc"])
-    assert items.conclude(wise) == [
-        "No two models are wrong on the same fact.",
-        EQUAL,
-    ]
+    assert items.conclude(wise) == ["No two models are wrong on the same fact."]
     assert "shared errors" in render(items.tables(wise), "text")
 
 
@@ -396,49 +366,6 @@ def test_bad_input(tmp_path: Path) -> None:
         items.analyse([one, other, elsewhere])
 
 
-# ------------------------------------------------------------------------------------------------- shortened data sets
-
-
-def nested(models: int, known: Collection[int]) -> np.ndarray:
-    """Model n knows the first facts, n tenths of them; only *known* places tell models apart."""
-    right = np.zeros((models, 100))
-    for number in range(models):
-        right[number, sorted(known)[: number * len(known) // models]] = 1
-    return right
-
-
-def test_chosen_items_separate_models_in_each_relation() -> None:
-    right = nested(8, range(0, 100, 2))
-    chosen = choose_items(right, ["a"] * 50 + ["b"] * 50, 20)
-    assert all(place % 2 == 0 for place in chosen)
-    assert sum(place < 50 for place in chosen) == 10
-
-
-def test_the_error_of_a_shortened_set_is_that_of_models_that_did_not_choose_it(found: items.Items) -> None:
-    assert len(found.shortened) == 20
-    assert 0 <= found.disordered.value <= 0.3
-    assert found.disordered.n == 28
-    assert 0 < found.at_random < 0.5
-
-
-def test_items_without_signal_do_not_seem_to_have_any(tmp_path: Path) -> None:
-    """Models that guess: in the models that chose a set it orders all pairs, in others it must not."""
-    guessing = [answered(tmp_path / f"m{n}", at_random(n), world(LABELS), model=f"m{n}") for n in range(6)]
-    assert items.analyse(guessing, ItemsOptions(size=20)).disordered.value > 0.2
-
-
-def test_a_shortened_set_is_a_subset(found: items.Items, tmp_path: Path) -> None:
-    STUDIES["items"].save(found, tmp_path / "out")
-    file = tmp_path / "out" / "items-short.csv"
-    data = select(world(LABELS), SelectionOptions(subset=str(file))).data
-    assert [query.fact_id for query in data.queries] == found.shortened
-    with pytest.raises(BadInput, match=r"lacks .* such as s"):
-        select(world(LABELS[:20]), SelectionOptions(subset=str(file)))
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(BadInput, match="column 'fact'"):
-        select(world(LABELS), SelectionOptions(subset=str(tmp_path / "other.csv")))
-
-
 def test_no_model_is_taken_for_perfect(tmp_path: Path) -> None:
     """Two models are right on all of four facts but one on the first. Of others both are right on 3 of 3, which counts
     as 5/6: one right and one wrong answer more. The odds are 5: (1/6) / (5 · 19), times 1 + 5 · 19 for the only wrong
@@ -458,3 +385,15 @@ def test_no_model_is_taken_for_perfect(tmp_path: Path) -> None:
     ]
     [row] = [row for row in items.analyse(made).facts if row["other"]]
     assert row["evidence"] == pytest.approx(np.log((1 + 5 * 19) / (6 * 5 * 19) / 19))
+
+
+def test_listed_facts_are_a_subset(tmp_path: Path) -> None:
+    data, file = world(LABELS), tmp_path / "listed.csv"
+    listed = [str(query.fact_id) for query in data.queries[:40:8]]
+    file.write_text("fact\n" + "\n".join(listed) + "\n", encoding="utf-8")
+    assert [query.fact_id for query in select(data, SelectionOptions(subset=str(file))).data.queries] == listed
+    with pytest.raises(BadInput, match=r"lacks .* such as s"):
+        select(world(LABELS[:20]), SelectionOptions(subset=str(file)))
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(BadInput, match="column 'fact'"):
+        select(data, SelectionOptions(subset=str(tmp_path / "other.csv")))

@@ -274,8 +274,8 @@ def choices_of(annotation: Any) -> list[str]:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Suggest the names most similar to *name*, or list all known ones."""
     names = sorted(known)
-    like = alike(name.replace("-", "_"), names)
-    return f"did you mean {' or '.join(like)}?" if like else f"there is {', '.join(names)}"
+    like = alike(name, names)
+    return f"did you mean {' or '.join(like)}?" if like else f"expected one of {', '.join(names)}"
 
 
 def read_yaml(file: Path) -> Given:

@@ -166,7 +166,10 @@ def show(options: OneRun) -> None:
     say("; ".join(f"{name}: {value}" for name, value in about.items() if value is not None))
     if folder.finished():
         so_far = "" if folder.is_complete() else "so far: "
-        say(so_far + "\n".join(summarise(folder).answer))
+        summary = summarise(folder)
+        say(so_far + "\n".join(summary.answer))
+        if recipe := summary.tables[0].recipe:
+            say(f"recipe: {recipe}")
     if lacking := folder.lacking():
         say(lacking)
     part = ((command or {}).get("options") or {}).get("part")

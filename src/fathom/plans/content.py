@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from fathom.base.errors import BadInput, alike
-from fathom.base.options import Given, Seed, read_yaml, separated
+from fathom.base.errors import BadInput
+from fathom.base.options import Given, Seed, nearest, read_yaml, separated
 from fathom.base.reading import shown, yaml_lines
 from fathom.data.selection.options import Words
 from fathom.plans.kinds import KINDS, Kind
@@ -234,7 +234,7 @@ class PlanFaults:
         for fault in error.errors():
             where = (*part, *map(str, fault["loc"]))
             if fault["type"] == "extra_forbidden":
-                self.add(where, f"unknown key; {closest(where[-1], keys)}")
+                self.add(where, f"unknown key; {nearest(where[-1], keys)}")
             elif fault["type"] in MESSAGES:
                 self.add(where, f"{MESSAGES[fault['type']]}, found {shown(fault['input'])}")
             elif fault["type"] == "missing":
@@ -246,13 +246,6 @@ class PlanFaults:
         """:raises BadInput: with all faults."""
         if self.lines:
             raise BadInput(self.lines)
-
-
-def closest(name: str, known: Iterable[str]) -> str:
-    """Suggest the known name most similar to *name*, or list them all."""
-    names = list(known)
-    like = alike(name, names, 1)
-    return f"did you mean {like[0]}?" if like else f"expected one of {', '.join(names)}"
 
 
 def read_content(file: Path) -> tuple[PlanContent, PlanFaults]:

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from fathom.base.errors import BadInput
-from fathom.base.options import Given, option_faults
+from fathom.base.options import Given, nearest, option_faults
 from fathom.data.formats import locate
 from fathom.plans.content import (
     PlanContent,
@@ -39,7 +39,6 @@ from fathom.plans.content import (
     RunsPart,
     Where,
     absolute,
-    closest,
     path_from,
     read_content,
     with_paths,
@@ -153,7 +152,7 @@ class PlannedRuns:
         entry = PROBES.get(part.probe)
         if entry is None or entry.needs != "language model":
             probes = [one.name for one in PROBES.entries() if one.needs == "language model"]
-            self.faults.add(("runs", name, "probe"), f"no probe '{part.probe}'; {closest(part.probe, probes)}")
+            self.faults.add(("runs", name, "probe"), f"no probe '{part.probe}'; {nearest(part.probe, probes)}")
             return None
         return entry
 
@@ -164,7 +163,7 @@ class PlannedRuns:
             self.faults.add(("runs", name), f"these runs need {section}: with one or more")
         wanted = getattr(self.content.runs[name], section) or tuple(known)
         for missing in (one for one in wanted if one not in known):
-            self.faults.add(("runs", name, section), f"no '{missing}' under {section}; {closest(missing, known)}")
+            self.faults.add(("runs", name, section), f"no '{missing}' under {section}; {nearest(missing, known)}")
         return [one for one in wanted if one in known]
 
     def _run(self, name: str, entry: Entry, model: str, source: str, values: Given, repeat: int) -> PlannedStep | None:

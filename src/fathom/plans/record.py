@@ -21,7 +21,7 @@ from fathom.plans.file import Plan
 from fathom.plans.kinds import KINDS
 from fathom.plans.steps import RECORDS, Notice, Opened, ProbeStep, Step, read_object
 from fathom.probes.models import check_model, model_hash
-from fathom.store.files import write_json, write_text
+from fathom.store.files import refuse_foreign_files, write_json, write_text
 from fathom.store.folder import RunFolder, differences
 from fathom.store.locks import AT_WORK, CLAIMS, is_of_fathom
 from fathom.store.written import RECORD as WRITTEN
@@ -71,8 +71,7 @@ def refuse_other_folder(out: Path) -> None:
             raise BadInput(f"{out} is in {folder}, which Fathom has made: choose another --out")
     if not stands(out / PLAN):
         expected = {RECORDS, AT_WORK, CLAIMS, WRITTEN_PLAN, WRITTEN}.union(*(kind.folders for kind in KINDS.entries()))
-        if out.exists() and (not out.is_dir() or any(entry.name not in expected for entry in out.iterdir())):
-            raise BadInput(f"{out} is not empty and not the folder of a plan: choose another --out")
+        refuse_foreign_files(out, expected, "the folder of a plan")
 
 
 def read_record(steps: Sequence[Step], out: Path) -> Json:

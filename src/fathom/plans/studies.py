@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from fathom.base.options import Given, option_faults
+from fathom.base.options import Given, nearest, option_faults
 from fathom.plans.comparison import COMPARISON
-from fathom.plans.content import PlanContent, PlanFaults, StudyPart, closest, path_from, with_paths
+from fathom.plans.content import PlanContent, PlanFaults, StudyPart, path_from, with_paths
 from fathom.plans.steps import PlannedStep
 from fathom.probes.models import open_model
 from fathom.results.rows import grouped
@@ -62,7 +62,7 @@ def plan_studies(
             continue
         study = known.get(part.study or name)
         if study is None:
-            add("study", f"no study '{part.study or name}'; {closest(part.study or name, known)}")
+            add("study", f"no study '{part.study or name}'; {nearest(part.study or name, known)}")
         elif study.takes == "models":
             planned += _with_own_runs(name, part, study, content, base, add)
         else:
@@ -102,7 +102,7 @@ def _of_runs(
         chosen, each = cells, each or ("data",) * (len({run.keys["data"] for run in cells}) > 1)
     kinds = dict.fromkeys(key for run in chosen for key in run.keys)
     for missing in (key for key in each if chosen and key not in kinds):
-        add("each", f"its runs have no '{missing}'; {closest(missing, kinds)}")
+        add("each", f"its runs have no '{missing}'; {nearest(missing, kinds)}")
     groups = grouped(("/".join((name, *(run.keys.get(key, "-") for key in each))), run) for run in chosen)
     for own in groups.values() if study.takes == "cells" else ():
         for cell, same in grouped((study.cell_of(run), run.name) for run in own).items():
@@ -132,7 +132,7 @@ def _with_own_runs(
             add(key, f"this study needs {key}: with one or more")
         wanted = getattr(part, key) or tuple(known)
         for missing in (one for one in wanted if one not in known):
-            add(key, f"no '{missing}' under {key}; {closest(missing, known)}")
+            add(key, f"no '{missing}' under {key}; {nearest(missing, known)}")
         names[key] = [one for one in wanted if one in known]
     for option in (option for option in study.without if option in part.options):
         add(option, "the study sets this option itself")
@@ -162,7 +162,7 @@ def matching(
     for pattern in patterns:
         found = {run.name: run for run in runs if _matches(pattern, run.name)}
         if runs and not found and not is_partial:
-            add(f"no run '{pattern}'; {closest(pattern, [run.name for run in runs])}")
+            add(f"no run '{pattern}'; {nearest(pattern, [run.name for run in runs])}")
         chosen |= found
     return list(chosen.values())
 

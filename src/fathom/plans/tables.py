@@ -26,11 +26,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fathom.base.errors import BadInput
+from fathom.base.options import nearest
 from fathom.base.reading import read_text
 from fathom.data.graph.queries import graph_of
 from fathom.engine.models.parts import load_tokenizer
 from fathom.engine.scoring.tokens import token_counter
-from fathom.plans.content import PlanContent, PlanFaults, TablePart, closest, path_from
+from fathom.plans.content import PlanContent, PlanFaults, TablePart, path_from
 from fathom.plans.preset_files import values_of_preset
 from fathom.plans.steps import Opened, PlannedStep, StepState
 from fathom.plans.studies import StudyResult, matching
@@ -85,7 +86,7 @@ def plan_tables(
         except BadInput as error:
             faults.add(("values",), "; ".join(error.faults))
     for other in values.keys() - content.tables.keys():
-        faults.add(("values",), f"{content.values}: no table '{other}' under tables; {closest(other, content.tables)}")
+        faults.add(("values",), f"{content.values}: no table '{other}' under tables; {nearest(other, content.tables)}")
     models = {name: path_from(part.model, base) for name, part in content.models.items()}
     facts = {name: part.facts for name, part in content.data.items() if part.facts is not None}
     planned = []
@@ -95,9 +96,9 @@ def plan_tables(
         if sum(map(bool, (part.columns, part.study, part.statistics, part.wrong))) != 1:
             add("", "expected one of columns:, study:, statistics: and wrong:")
         if part.study and part.study not in known and not content.is_partial:
-            add("study", f"no study '{part.study}' in this plan; {closest(part.study, known)}")
+            add("study", f"no study '{part.study}' in this plan; {nearest(part.study, known)}")
         for missing in (one for one in part.data if one not in content.data and not content.is_partial):
-            add("data", f"no '{missing}' under data; {closest(missing, content.data)}")
+            add("data", f"no '{missing}' under data; {nearest(missing, content.data)}")
         chosen = {"": part.runs} if part.wrong else {title: column.runs for title, column in part.columns.items()}
         own = {
             title: [run.name for run in matching(patterns, runs, partial(add, f"columns.{title}"), content.is_partial)]

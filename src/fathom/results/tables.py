@@ -53,7 +53,7 @@ class Table:
     :param hidden: columns for programs only.
     :param notes: lines below the table, for readers only.
     :param numbers: columns of estimates → the columns of their intervals, see :meth:`of`.
-    :param recipe: how the numbers were computed; readers see it once, after all tables.
+    :param recipe: how the numbers were computed; Markdown and LaTeX have it once, after all tables.
     :param inline: columns whose interval readers see in the cell of the value.
     """
 
@@ -247,7 +247,7 @@ class Tabular(ABC):
 def render(tables: Sequence[Table], form: str, answer: Sequence[str] = ()) -> str:
     """Render *tables* as "text", "md", "latex", "csv" or "json", separated by empty lines.
 
-    As JSON they are one object, title → rows, with the sentences under "answer".
+    As JSON they are one object, title → rows, with the sentences under "answer". Text has no recipes.
 
     :param answer: sentences that state the result; above the tables, not in CSV.
     :raises BadInput: another format.
@@ -260,12 +260,13 @@ def render(tables: Sequence[Table], form: str, answer: Sequence[str] = ()) -> st
     if form not in printers:
         raise BadInput(f"there is no format '{form}': there is text, json, csv, md and latex")
     rendered = [printers[form](table).rstrip("\n") for table in tables]
-    if form != "csv":
+    if answer and form != "csv":
         # Markdown ends a line with two blanks, LaTeX has comments.
         lines = {"text": _wrapped, "md": "{}  ".format, "latex": "% {}".format}[form]
-        recipe = _one_recipe([table.recipe for table in tables])
-        rendered = [*(["\n".join(lines(_plain(one)) for one in answer)] if answer else []), *rendered]
-        rendered += [f"{'% ' if form == 'latex' else ''}recipe: {_plain(recipe)}"] if recipe else []
+        rendered.insert(0, "\n".join(lines(_plain(one)) for one in answer))
+    recipe = _one_recipe([table.recipe for table in tables])
+    if recipe and form in ("md", "latex"):
+        rendered.append(f"{'% ' if form == 'latex' else ''}recipe: {_plain(recipe)}")
     return "\n\n".join(rendered)
 
 

@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,18 @@ def _begin(temporary: Path) -> int:
         if temporary.exists():  # else another process has just cleared it away
             return descriptor
         os.close(descriptor)
+
+
+def refuse_foreign_files(folder: Path, known: Collection[str], kind: str) -> None:
+    """Check that a new folder of Fathom may be begun here: nothing is there but *known* and temporary files.
+
+    :param kind: what the folder is to be, such as "a run".
+    :raises BadInput: it is a file, or contains something else.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is a file: choose another --out")
+    if folder.exists() and any(entry.name not in known and entry.suffix != ".tmp" for entry in folder.iterdir()):
+        raise BadInput(f"{folder} is not empty and not {kind}: choose another --out")
 
 
 def clear_temporaries(folder: Path) -> None:

@@ -20,7 +20,7 @@ from fathom.base.errors import BadInput, FathomError
 from fathom.base.progress import log
 from fathom.base.reading import Missing, Unreadable, as_read_back, json_lines, parquet_file, repetition, shown, stands
 from fathom.base.reading.files import first_few, parted, printable
-from fathom.store.files import clear_temporaries, write_json, write_table
+from fathom.store.files import clear_temporaries, refuse_foreign_files, write_json, write_table
 from fathom.store.locks import AT_WORK, CLAIMS
 from fathom.store.manifest import CHAT_FRAME, CHAT_TOKENS, FORMAT, PARTS, RUN, RunManifest, read_manifest, read_parts
 from fathom.store.predictions import LATER, SCHEMA, as_table
@@ -205,7 +205,8 @@ class RunFolder:
                     "resume with the version that started it, or choose another --out"
                 )
             return self.finished()
-        self._refuse_foreign_files()
+        # A run that was killed before it wrote its manifest may have these.
+        refuse_foreign_files(self.path, {"queries.parquet", "candidates.parquet", AT_WORK, CLAIMS}, "a run")
         clear_temporaries(self.path)
         write_table(self.path / "queries.parquet", queries)
         write_table(self.path / "candidates.parquet", candidates)
@@ -213,14 +214,6 @@ class RunFolder:
         more = {"shows": shows, "work": work and work._asdict()}
         write_json(self.path / "manifest.json", manifest | {name: value for name, value in more.items() if value})
         return set()
-
-    def _refuse_foreign_files(self) -> None:
-        """:raises BadInput: the folder contains more than a run that was killed before it wrote its manifest."""
-        if self.path.exists() and not self.path.is_dir():
-            raise BadInput(f"{self.path} is a file: choose another --out")
-        known = {"queries.parquet", "candidates.parquet", AT_WORK, CLAIMS}
-        if self.path.exists() and any(f.name not in known and f.suffix != ".tmp" for f in self.path.iterdir()):
-            raise BadInput(f"{self.path} is not empty and not a run: choose another --out")
 
     def finished(self) -> set[str]:
         """Return the names of the finished shards."""

@@ -242,7 +242,7 @@ STUDIES: Registry[Study] = Registry(
         _of_runs(
             "items",
             MODELS,
-            "Which facts separate models, which errors are shared, which labels need a look? And a shorter data set.",
+            "Which facts separate models, which errors are shared, which labels need a look?",
             options.ItemsOptions,
             "runs/gpt2 runs/gpt2-medium runs/bert",
         ),

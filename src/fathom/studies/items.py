@@ -2,15 +2,14 @@
 
 *Discrimination* is the point-biserial correlation, over models, of being right with the accuracy on the other facts.
 Labels are ranked by evidence for another answer (:mod:`fathom.results.metrics.items`). It proves nothing: models share
-errors. The shortened data set keeps the facts that separate models best. Pairs of models that did not choose it show
-its error.
+errors.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations, count
+from itertools import count
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from fathom.results.claims import p_in_words, percent
 from fathom.results.estimates import Estimate, correlation_over_models, point_estimate
 from fathom.results.facts import RunFacts, names_of
 from fathom.results.loading import read_runs
-from fathom.results.metrics.items import Ints, Mask, choose_items, count_shared_errors, label_evidence, rest_accuracy
+from fathom.results.metrics.items import Ints, Mask, count_shared_errors, label_evidence, rest_accuracy
 from fathom.results.metrics.significance import LEVEL, PERMUTATIONS, holm
 from fathom.results.names import distinguished
 from fathom.results.pairing import common_facts
@@ -33,12 +32,8 @@ from fathom.studies.options import ItemsOptions
 
 RIGHT = 0.5
 """A model is right on a fact if more than this share of its templates has the right answer."""
-SHARE = 0.1
-"""Share of the facts in the shortened data set by default."""
-RANDOM_SETS = 100
-"""Random sets that the shortened one is compared with."""
 FEWEST = 3
-"""Models that a correlation over models and a shortened data set need."""
+"""Models that a correlation over models needs."""
 ALL = "(all)"
 OVER_PAIRS = "no interval: pairs of models share models"
 SHARED = ("relation", "facts", "models", "pairs", "same", "expected", "most frequent")
@@ -69,16 +64,11 @@ class Items(NamedTuple):
 
     :param facts: those with the most evidence for another answer first, those of one model last.
     :param shared_errors: over all relations, followed by each relation with models that are both wrong on a fact.
-    :param shortened: facts of the shortened data set; empty with fewer than three models.
-    :param disordered: share of the pairs of models that it orders differently. :param at_random: that of random sets.
     """
 
     accuracy: dict[str, Estimate]
     facts: list[Row]
     shared_errors: list[Row]
-    shortened: list[str]
-    disordered: Estimate
-    at_random: float
     common: int
     left_out: int
     listed: int
@@ -113,7 +103,6 @@ def analyse(runs: Sequence[RunFolder], options: ItemsOptions = ItemsOptions()) -
         dict(zip(models, [side.mean("accuracy", side.hits(1)) for side in sides], strict=True)),
         _describe(every, right, is_common, f"correlation of right with other facts{recipe}"),
         _shared_errors(every, len(sides), options.seed, f"same wrong answer{recipe}"),
-        *_shorten([facts[id_] for id_ in common], right[:, is_common], options, f"disordered pairs{recipe}"),
         len(common),
         len(set[str]().union(*(side.facts for side in sides))) - len(common),
         options.listed,
@@ -214,30 +203,6 @@ def _most_frequent(facts: Sequence[Fact]) -> str:
     return f"{fact.id}: {fact.names[answer]} instead of {label} ({named} of {len(fact.right)})" if named > 1 else ""
 
 
-def _shorten(facts: list[Fact], right: Floats, options: ItemsOptions, recipe: str) -> tuple[list[str], Estimate, float]:
-    """Return a shortened data set and the shares of pairs of models that it and random sets put in another order.
-
-    Each pair is tested on a set chosen without it. A pair that the set ties counts half; equal models do not count.
-    """
-    if len(right) < FEWEST:
-        return [], point_estimate("a shortened data set needs at least three models", recipe), float("nan")
-    relations, accuracy = [fact.relation for fact in facts], right.mean(axis=1)
-    size = min(options.size or max(1, round(SHARE * len(facts))), len(facts))
-    draw = np.random.default_rng(options.seed)
-    random_sets = np.array([draw.choice(len(facts), size, replace=False) for _ in range(RANDOM_SETS)])
-    of_chosen, of_random = [], []
-    for worse, better in combinations(np.argsort(accuracy).tolist(), 2):
-        if accuracy[better] - accuracy[worse] > 1e-9:
-            chosen = choose_items(np.delete(right, [worse, better], axis=0), relations, size)
-            gains = right[better] - right[worse]
-            of_chosen.append(0.5 - np.sign(gains[chosen].sum()) / 2)
-            of_random.append(np.mean(0.5 - np.sign(gains[random_sets].sum(axis=1)) / 2))
-    shortened = [facts[place].id for place in choose_items(right, relations, size)]
-    if not of_chosen:
-        return shortened, point_estimate("all models are equally accurate", recipe), float("nan")
-    return shortened, point_estimate(OVER_PAIRS, recipe, fmean(of_chosen), len(of_chosen), ".1%"), fmean(of_random)
-
-
 def conclude(findings: Items) -> list[str]:
     sentences = ["No two models are wrong on the same fact."]
     if findings.shared_errors:
@@ -248,11 +213,7 @@ def conclude(findings: Items) -> list[str]:
     for row in findings.labels_to_check[:1]:
         models = f"{row['models for other']} of {row['models']} models say {row['other']}"
         sentences.append(f"Most worth a look: {row['fact']}, labelled {row['label']}: {models}.")
-    if np.isnan(findings.at_random):
-        return [*sentences, f"Whether fewer facts order models alike is unknown: {findings.disordered.note}."]
-    share, at_random = percent(findings.disordered.value), percent(findings.at_random)
-    short = f"{len(findings.shortened)} chosen facts put {share} of the pairs of models in another order"
-    return [*sentences, f"{short} than all {findings.common:,} facts do; as many random facts put {at_random}."]
+    return sentences
 
 
 def _cases(row: Row, adjusted: str) -> str:
@@ -283,25 +244,15 @@ def tables(findings: Items) -> list[Table]:
         "which all models have right, or wrong, or fewer than three scored",
     ]
     shown, formats = ("fact", "label", "difficulty", "discrimination"), {"difficulty": ".1%"}
-    made = [
+    return [
         Table.of(models, "models", notes[: findings.left_out], columns=("model", "facts", "accuracy")),
         Table.of(findings.shared_errors, "shared errors", chance, columns=SHARED, formats={"expected": ".1%"}),
         Table.of(labels, "labels worth a look", order, columns=columns, hidden=("evidence",)),
         Table.of(negative[: findings.listed], "negative discrimination", separation, columns=shown, formats=formats),
     ]
-    if findings.shortened:
-        row = {"facts": len(findings.shortened), "disordered": findings.disordered, "random": findings.at_random}
-        disorder = ["share of the pairs of models in another order than by all facts, by a set chosen without the pair"]
-        made.append(Table.of([row], "shortened data set", disorder, formats={"random": ".1%"}))
-    return made
 
 
 def files(findings: Items) -> dict[str, Table]:
     columns = ("fact", "relation", "label", "models", "difficulty", "other", "models for other", "evidence")
-    rows = [
-        (*map(row.get, columns), row["discrimination"].value, row["fact"] in findings.shortened, *row["right"])
-        for row in findings.facts
-    ]
-    facts = Table((*columns, "discrimination", "shortened", *findings.accuracy), tuple(rows), "facts")
-    short = Table(("fact",), tuple((fact,) for fact in findings.shortened), "shortened data set")
-    return {"items-facts": facts} | ({"items-short": short} if findings.shortened else {})
+    rows = [(*map(row.get, columns), row["discrimination"].value, *row["right"]) for row in findings.facts]
+    return {"items-facts": Table((*columns, "discrimination", *findings.accuracy), tuple(rows), "facts")}

@@ -98,13 +98,6 @@ class CalibrationOptions(RunsOptions):
 class ValidityOptions(RunsOptions):
     design: Path | None = opt(None, "Design of models that have no planted.jsonl in their folder.", Group.DATA)
     seed: Seed = opt(0, "Seed of the two halves of the facts never read.")
-    higher: Words = opt(
-        (), "Claims to test, separated by commas: 'FIRST > SECOND', the first tells read from unread facts better."
-    )
-    unbiased: Words = opt(
-        (), "Claims to test: 'FIRST unlike SECOND', unlike the second, the first has no bias by answer length."
-    )
-    agree: Words = opt((), "Claims to test: 'FIRST & SECOND', the two agree more in larger models.")
 
 
 class RepeatedOptions(RunsOptions):
@@ -125,8 +118,7 @@ class RankingsOptions(RunsOptions):
 
 class ItemsOptions(RunsOptions):
     listed: int = opt(10, "Facts to show in each list; the files of --out have all.", ge=1)
-    size: int | None = opt(None, "Facts of the shortened data set; by default a tenth.", ge=1)
-    seed: Seed = opt(0, "Seed of the permutations, and of the random sets that the shortened one is compared with.")
+    seed: Seed = opt(0, "Seed of the permutations.")
 
 
 class ChoiceStudyOptions(StudyOptions):

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from fathom.results.facts import RunFacts
 from fathom.results.measures import measure
 from fathom.results.metrics.discrimination import Mask
 from fathom.results.metrics.table import metric
-from fathom.results.recipes import MINUS, combined
+from fathom.results.recipes import combined
 from fathom.results.rows import Floats, Ints, Rows
 from fathom.results.samples import Sample
 
@@ -58,20 +58,6 @@ class ProbeValidity(NamedTuple):
     levels: list[Row]
     biases: Mapping[str, tuple[Estimate, Estimate]]
     corrections: Mapping[str, Estimate]
-
-
-class PairedPreferences(NamedTuple):
-    """Preferences of the facts that two probes have, shape (facts) each."""
-
-    facts: list[str]
-    exposures: Ints
-    first: Floats
-    second: Floats
-    recipes: list[str]
-
-    def cells(self, relations: Sequence[str]) -> list[str]:
-        """Label the facts of a relation that were read equally often."""
-        return [f"{relation}|{level}" for relation, level in zip(relations, self.exposures.tolist(), strict=True)]
 
 
 class Probe:
@@ -138,29 +124,16 @@ class Probe:
         values = self.preferences.place.tolist()
         return {fact: value for fact, value in zip(self.used, values, strict=True) if not np.isnan(value)}
 
-    def paired_with(self, other: Probe) -> PairedPreferences:
-        """Return the preferences of the facts that both have, in this probe's order."""
-        common = [fact for fact in self.place_of if fact in other.place_of]
-        level = dict(zip(self.used, self.exposures.tolist(), strict=True))
-        columns = [np.array([side.place_of[fact] for fact in common]) for side in (self, other)]
-        recipes = [self.facts.recipe(""), other.facts.recipe("")]
-        return PairedPreferences(common, np.array([level[fact] for fact in common]), columns[0], columns[1], recipes)
-
     def agreement(self, other: Probe) -> Estimate:
-        """Correlate the ranks of two probes within relations and exposures."""
-        both = self.paired_with(other)
-        cells = both.cells(self.facts.relations_of(both.facts))
-        recipe = combined("agreement at constant truth", both.recipes, " and ")
-        return correlation_within(both.first, both.second, cells, self.facts.sample(both.facts), recipe)
-
-    def better(self, other: Probe) -> Estimate:
-        """Return AUROC − the other's, by rank, of facts read most often against those never read, paired by fact."""
-        both = self.paired_with(other)
-        chosen = np.isin(both.exposures, (0, self.most))
-        sample = self.facts.sample([both.facts[at] for at in np.flatnonzero(chosen).tolist()])
-        positive = both.exposures[chosen] == self.most
-        recipe = combined("AUROC by rank", both.recipes, MINUS)
-        return auroc_difference(both.first[chosen], both.second[chosen], positive, sample, recipe, designed=True)
+        """Correlate the ranks that two probes give the same facts, within relations and exposures."""
+        common = [fact for fact in self.place_of if fact in other.place_of]
+        first, second = (np.array([side.place_of[fact] for fact in common]) for side in (self, other))
+        level = dict(zip(self.used, self.exposures.tolist(), strict=True))
+        relations = self.facts.relations_of(common)
+        cells = [f"{relation}|{level[fact]}" for relation, fact in zip(relations, common, strict=True)]
+        recipes = [side.facts.recipe("") for side in (self, other)]
+        recipe = combined("agreement at constant truth", recipes, " and ")
+        return correlation_within(first, second, cells, self.facts.sample(common), recipe)
 
     def _per_fact(self, values: Floats) -> Floats:
         return self.facts.per_fact(values)[self.facts.at(self.used)]
@@ -195,10 +168,6 @@ class Probe:
         accuracy = self.facts.mean("accuracy", self.facts.hits(1), facts)
         of_rank = self._auroc("rank", places, level) if level else None
         return {"exposures": level, "facts": accuracy.n, "accuracy": accuracy, "AUROC": of_rank}
-
-    def length_bias(self) -> Estimate:
-        """Correlate rank and answer length among facts never read."""
-        return self._bias("length", self.preferences.place, self._properties()["length"], 0)
 
     def _biases(self, places: Floats) -> dict[str, tuple[Estimate, Estimate]]:
         properties = self._properties()

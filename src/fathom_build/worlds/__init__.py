@@ -13,7 +13,7 @@ After Sakai et al., *Does Pre-trained Language Model Actually Infer Unseen Links
 from __future__ import annotations
 
 from fathom_build.options import WorldOptions
-from fathom_build.worlds.audit import Reader, audit_table, left_table
+from fathom_build.worlds.audit import left_table
 from fathom_build.worlds.build import audit_worlds, build_worlds, worlds_table
 from fathom_build.worlds.constructions import Materials, make_world
 from fathom_build.worlds.folders import check_comparable_worlds, restore, tabulate_audits
@@ -22,11 +22,9 @@ from fathom_build.worlds.world import THIRTEEN, Variant, World, parse_variants
 __all__ = [
     "THIRTEEN",
     "Materials",
-    "Reader",
     "Variant",
     "World",
     "WorldOptions",
-    "audit_table",
     "audit_worlds",
     "build_worlds",
     "check_comparable_worlds",

@@ -23,7 +23,7 @@ from fathom.results.tables import Table
 from fathom.store.files import write_json
 from fathom.store.outputs import is_signed, obstacles, signature_of, whole_folder
 from fathom_build.options import WorldOptions
-from fathom_build.worlds.audit import RANDOM, Auditor, Reader
+from fathom_build.worlds.audit import Auditor
 from fathom_build.worlds.constructions import Materials, find_obstacles, make_world
 from fathom_build.worlds.folders import (
     INSERTED,
@@ -46,6 +46,7 @@ _COUNTS = {
     "ambiguous": "mentions_ambiguous",
 }
 """Columns of :func:`worlds_table` and the counts of the manifest."""
+RANDOM = "fully-anonymised-ed has random strings instead"
 _CASES = {
     "exact": "matters",
     "ignore": "of A to Z is ignored",
@@ -63,7 +64,6 @@ def build_worlds(
     name: str = "",
     templates: Templates = MappingProxyType({}),
     audit: bool = False,
-    readers: Sequence[Reader] = (),
     progress: Progress = unseen,
 ) -> list[Json]:
     """Write each variant as a folder of its name in *out*, which appears when it is complete.
@@ -73,19 +73,15 @@ def build_worlds(
     :param variants: names such as "virtual-e".
     :param name: of the graph, for the manifests.
     :param templates: by relation id, kept in worlds whose relations keep their names.
-    :param audit: measure how many entities can be re-identified, also in existing worlds.
-    :param readers: language models that attack, in addition to the other attacks; they imply *audit*.
+    :param audit: count remaining mentions of entities, also in existing worlds.
     :returns: the manifests.
     :raises BadInput: with all faults that prevent any world, before anything is written.
-    :raises MissingExtra: scikit-learn is not installed and an audit is requested.
     :raises RunFailed: the disk is full; existing folders are complete.
     """
     chosen = parse_variants(map(str, variants))
     materials = Materials(graph, seed, options)
     check_variants(materials, out, chosen, name)
-    auditor = Auditor(materials, readers, name)
-    if audit or readers:
-        auditor.prepare()
+    auditor = Auditor(materials) if audit else None
     manifests = []
     for done, variant in enumerate(chosen):
         progress(done, len(chosen))
@@ -94,14 +90,12 @@ def build_worlds(
     return manifests
 
 
-def audit_worlds(folders: Sequence[Path], readers: Sequence[Reader] = (), progress: Progress = unseen) -> list[Json]:
-    """Audit existing worlds and write the results into their manifests. Each world contains its source graph.
+def audit_worlds(folders: Sequence[Path], progress: Progress = unseen) -> list[Json]:
+    """Count the mentions that remain in existing worlds, and write them into their manifests.
 
     :param folders: worlds, or folders of worlds.
-    :param readers: language models that attack, in addition to the other attacks.
     :returns: the manifests.
     :raises BadInput: a folder is no world and contains none, or a world is damaged.
-    :raises MissingExtra: scikit-learn is not installed.
     """
     worlds = [
         world for part in all_of(*(lambda folder=folder: find_worlds(folder) for folder in folders)) for world in part
@@ -117,26 +111,24 @@ def audit_worlds(folders: Sequence[Path], readers: Sequence[Reader] = (), progre
             source = restore(world)
             if source.content_hash != key[0]:
                 raise BadInput(f"{world}: its files are not those of the world that was made: make the world anew")
-            auditors = {key: Auditor(Materials(source, *key[1:]), readers, manifest["source"]["name"])}
-            auditors[key].prepare()
+            auditors = {key: Auditor(Materials(source, *key[1:]))}
         audited.append(audit_world(world, auditors[key]))
     progress(len(worlds), len(worlds))
     return audited
 
 
 def _build_world(
-    place: Path, variant: Variant, materials: Materials, name: str, auditor: Auditor, templates: Templates
+    place: Path, variant: Variant, materials: Materials, name: str, auditor: Auditor | None, templates: Templates
 ) -> Json:
     """Build a world unless it exists. :returns: its manifest."""
     renamed = "r" in variant.parts
     identity = _identity(variant, materials, name)
     signature = signature_of("build worlds", {}, identity=identity)
     if is_signed(place, signature):
-        return audit_world(place, auditor) if auditor.prepared else dict(json_file(place / "manifest.json"))
+        return audit_world(place, auditor) if auditor else dict(json_file(place / "manifest.json"))
     with whole_folder(place, signature) as folder:
         world = make_world(variant, materials)
         write_world(world, folder, {} if renamed else templates)
-        spans = inserted_spans(world.graph, world.mapping, *(world.spans.column(name).to_numpy() for name in INSERTED))
         manifest = identity | {
             "content_hash": world.graph.content_hash,
             "counts": world.counts,
@@ -145,7 +137,10 @@ def _build_world(
                 *[f"without {TEMPLATES}, which names the relations"] * (renamed and bool(templates)),
             ],
         }
-        manifest |= auditor.report(world.graph, str(variant), spans)
+        if auditor:
+            places = (world.spans.column(name).to_numpy() for name in INSERTED)
+            spans = inserted_spans(world.graph, world.mapping, *places)
+            manifest["left"] = auditor.left(world.graph.entities.column("description"), spans)
         write_json(folder / "manifest.json", manifest)
     return manifest
 
@@ -211,5 +206,5 @@ def worlds_table(manifests: Sequence[Json]) -> Table:
     if any(manifest["counts"].get("mentions_ambiguous") for manifest in manifests):
         notes.append("ambiguous: mentions of a name of several entities; the rule that chose is in manifest.json")
     if kept := [manifest["world"] for manifest in manifests if "mentions_replaced" in manifest["counts"]]:
-        notes.append(f"remaining words can identify entities, see --audit: {', '.join(kept)}; {RANDOM}")
+        notes.append(f"remaining words can identify entities: {', '.join(kept)}; {RANDOM}")
     return Table(("world", *_COUNTS), rows, title="worlds: what was changed", notes=tuple(notes))

@@ -117,12 +117,6 @@ class Materials:
         self.graph, self.seed, self.options = graph, seed, options or WorldOptions()
         self.rows, self.exchange, self.random = cache(self._rows), cache(self._exchange), cache(self._random)
 
-    def with_seed(self, seed: int) -> Materials:
-        """Return materials of another seed, which share the forms and mentions found so far."""
-        other = Materials(self.graph, seed, self.options)
-        vars(other).update((key, found) for key, found in vars(self).items() if key in ("forms", "mentions"))
-        return other
-
     def generator(self, *purpose: str) -> np.random.Generator:
         """Return a generator that depends on the seed and the purpose only."""
         return np.random.default_rng([self.seed, *"/".join(purpose).encode()])

@@ -24,7 +24,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.results.tables import Table
 from fathom.store.files import write_json
 from fathom_build.options import WorldOptions
-from fathom_build.worlds.audit import Auditor, audit_table
+from fathom_build.worlds.audit import Auditor, left_table
 from fathom_build.worlds.texts import Spans
 from fathom_build.worlds.world import MAPPING, World, column_set
 
@@ -94,9 +94,8 @@ def read_manifest(folder: Path) -> Json:
 
 
 def tabulate_audits(folder: Path, worlds: Iterable[str]) -> list[Table]:
-    """Tabulate the audits of some worlds in *folder*, by name; no table if none of them exists."""
-    manifests = [read_manifest(folder / world) for world in worlds if stands(folder / world / "manifest.json")]
-    return [audit_table(manifests)] if manifests else []
+    """Tabulate the audits of some worlds in *folder*, by name; no table if none of them was audited."""
+    return left_table([read_manifest(folder / world) for world in worlds if stands(folder / world / "manifest.json")])
 
 
 def audit_world(folder: Path, auditor: Auditor) -> Json:
@@ -109,7 +108,7 @@ def audit_world(folder: Path, auditor: Auditor) -> Json:
     rows = pc.index_in(table.column("described"), value_set=graph.entities.column("id").combine_chunks()).to_numpy()
     mapping = _read_table(folder / "mapping.parquet", needed=("kind", "id", "source"))
     spans = inserted_spans(graph, mapping, rows, *(table.column(name).to_numpy() for name in INSERTED[1:]))
-    manifest |= auditor.report(graph, manifest["world"], spans, manifest.get("audit"))
+    manifest["left"] = auditor.left(graph.entities.column("description"), spans)
     write_json(folder / "manifest.json", manifest)
     return manifest
 

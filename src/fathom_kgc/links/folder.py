@@ -24,7 +24,7 @@ from fathom.data.queries import QuerySet
 from fathom.engine.models.base import Identity
 from fathom.engine.models.loading import device_of
 from fathom.store import manifest as store
-from fathom.store.files import clear_temporaries, write_json
+from fathom.store.files import clear_temporaries, refuse_foreign_files, write_json
 from fathom.store.folder import compared, differences
 from fathom.store.locks import AT_WORK, exclusive_folder
 from fathom.store.manifest import LINK
@@ -158,10 +158,7 @@ def _start(folder: Path, identity: Given) -> Manifest:
         if differing:
             raise BadInput([f"{folder} belongs to another training: choose another --out", *differing])
         return manifest
-    if folder.exists() and (
-        not folder.is_dir() or any(entry.suffix != ".tmp" and entry.name != AT_WORK for entry in folder.iterdir())
-    ):
-        raise BadInput(f"{folder} is neither empty nor a link predictor: choose another --out")
+    refuse_foreign_files(folder, {AT_WORK}, "a link predictor")
     clear_temporaries(folder)
     manifest = {"format": store.FORMAT, "identity": identity, "ended": None, "notes": []}
     manifest["circumstances"] = {"host": platform.node(), **surroundings({})}

@@ -194,7 +194,7 @@ class Memory:
     """By model, of the first seed."""
     decisions: list[Decision]
     audits: list[Table]
-    """How many entities of each world can be identified."""
+    """Names of entities that remain in the descriptions of each world."""
 
 
 def analyse(states: Sequence[CellState], options: MemoryOptions = MemoryOptions()) -> Memory:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fathom.plans.content import closest
+from fathom.base.options import nearest
 from fathom.plans.steps import PlannedStep, StepState
 from fathom.results.estimates import Estimate, Noise, point_estimate
 from fathom.results.metrics.significance import LEVEL, POWER
@@ -68,7 +68,7 @@ def option_faults(options: MemoryOptions, runs: Sequence[str]) -> Iterator[tuple
     named += [("controls", name) for pair in options.controls.items() for name in pair]
     for option, name in named:
         if name is not None and name not in runs:
-            yield option, f"no run '{name}' of a link predictor; {closest(name, runs)}"
+            yield option, f"no run '{name}' of a link predictor; {nearest(name, runs)}"
 
 
 def tables(findings: Memory) -> list[Table]:

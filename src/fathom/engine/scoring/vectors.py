@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.base.errors import BadInput
@@ -24,15 +23,13 @@ from fathom.engine.models.base import Attention, Model
 from fathom.engine.models.cache import KeyValues
 from fathom.engine.scoring.evidence import some_of
 from fathom.engine.scoring.memory import Budget
-from fathom.engine.scoring.tokens import Bos, encode_causal, encode_masked, resolve_bos
+from fathom.engine.scoring.tokens import encode_causal, encode_masked
 from fathom.engine.scoring.trie import padded
 
 BLOCK = 256
 """Tokens per packed sequence: enough to share the work on the prefix, few enough for the quadratic mask."""
 WORTH_SHARING = 512
 """Least number of tokens saved by running a shared prefix separately, which takes another pass."""
-IN_ONE_WORD = ('This sentence: "', '" means in one word: "')
-"""Texts around a description for a causal model."""
 Ids = tuple[int, ...]
 
 
@@ -311,32 +308,3 @@ def _by_batches(
         return run(torch.from_numpy(padded(batch, 0)).to(model.device), at)
 
     return budget.batches(len(sequences), pack, states)
-
-
-def description_encoder(model: Model, budget: Budget) -> Callable[[Sequence[str]], NDArray[np.float32]]:
-    """Return a function from descriptions to vectors, shape (texts, d); NaN for an empty text.
-
-    Encoders read the text itself; causal models summarise it in one word (PromptEOL, Jiang et al. 2024). If a text
-    exceeds the model's window, tokens before the closing ones are dropped.
-
-    :raises BadInput: an encoder-decoder.
-    """
-    if model.attention is Attention.SEQ2SEQ:
-        raise BadInput("descriptions need a causal model or an encoder; this one is an encoder-decoder")
-    causal = model.attention is Attention.CAUSAL
-    before, after = IN_ONE_WORD if causal else ("", "")
-    bos = resolve_bos(model.tokenizer, Bos.AUTO) if causal else None
-    closing = 1 + (len(encode_texts(model, [after], None)[0]) if causal else 0)
-    pooling, window = resolve_pooling(model, "auto"), model.max_tokens
-
-    def fitting(tokens: Ids) -> Ids:
-        if window is None or len(tokens) <= window:
-            return tokens
-        return (*tokens[: max(0, window - closing)], *tokens[-closing:])
-
-    def encode(texts: Sequence[str]) -> NDArray[np.float32]:
-        ids = encode_texts(model, [f"{before}{text}{after}" if text.strip() else "" for text in texts], bos)
-        rows = vectors(model, [fitting(tokens) for tokens in ids], pooling, budget).float().cpu().numpy()
-        return np.where([[bool(text.strip())] for text in texts], rows, np.float32(np.nan))
-
-    return encode

@@ -8,8 +8,6 @@ ratios are multiplied as if models erred independently. They do not: the evidenc
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -33,22 +31,6 @@ def rest_accuracy(right: Floats, common: Mask) -> Floats:
     own = np.where(common, right, 0.0)
     others = common.sum() - common
     return np.where(others > 0, (own.sum(axis=1, keepdims=True) - own) / np.maximum(others, 1), np.nan)
-
-
-def choose_items(right: Floats, relations: Sequence[str], size: int) -> list[int]:
-    """Return the places of the items that best separate these models, from each relation in proportion to its items.
-
-    Items are taken by their covariance with the accuracy on the others: discrimination times spread.
-
-    :param right: shape (models, items). :param relations: of each item.
-    """
-    rest = rest_accuracy(right, np.ones(right.shape[1], dtype=bool))
-    value = ((right - right.mean(axis=0)) * (rest - rest.mean(axis=0))).mean(axis=0)
-    counts, taken, turns = Counter(relations), Counter[str](), np.empty(len(value))
-    for item in np.argsort(-value, kind="stable").tolist():
-        taken[relations[item]] += 1
-        turns[item] = taken[relations[item]] / counts[relations[item]]
-    return sorted(np.lexsort([-value, turns])[:size].tolist())
 
 
 def label_evidence(right: Mask, wrong: Ints, accuracy: Floats, sizes: Ints) -> Floats:

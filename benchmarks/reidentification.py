@@ -1,4 +1,4 @@
-"""Re-identification of entities by an attacker with the original texts.
+"""Re-identification of entities in worlds by an attacker with the original texts.
 
 Linkage by nearest neighbour, as in the evaluation of anonymised texts: each description in the world is compared with
 the original descriptions. The entity is re-identified if its original description is the nearest. Equally near
@@ -7,22 +7,45 @@ descriptions are in random order, so that an uninformative description is worth 
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse
+from harness import DATA, Table, benchmark, scratch
 from numpy.typing import NDArray
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from fathom.base.errors import optional
+import fathom
+from fathom.base.errors import BadInput
+from fathom.data.columns import take_rows
+from fathom.data.knowledge import KnowledgeGraph
+from fathom.engine.models.base import Attention, Model
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.tokens import Bos, resolve_bos
+from fathom.engine.scoring.vectors import encode_texts, resolve_pooling, vectors
+from fathom.results.estimates import mean
 from fathom.results.metrics.ranking import hits_at_k
+from fathom.results.samples import Sample
+from fathom_build.worlds import Materials, Variant, make_world, parse_variants
+from fathom_build.worlds.world import BASE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Vectors = NDArray[np.float32]
+Ids = tuple[int, ...]
+ENTITY = Sample("entity")
 WORD = r"(?u)\b\w\w+\b"
 CUTOFFS = (1, 10)
 """The k of reported Hits@k."""
@@ -40,6 +63,8 @@ TOGETHER = 1 << 14
 """Pairs of texts that are compared at a time."""
 TIED = 1e-6
 """Cosines that differ by less are equal: rounding of float32."""
+IN_ONE_WORD = ('This sentence: "', '" means in one word: "')
+"""Texts around a description for a causal model."""
 
 
 class Attack(Protocol):
@@ -70,14 +95,13 @@ class TfIdf:
     """TF-IDF vectors of length 1, tf · (ln((1 + n) / (1 + df)) + 1) (Salton and Buckley 1988; scikit-learn).
 
     :param texts: original descriptions, shape (n,).
-    :raises MissingExtra: scikit-learn is not installed.
     """
 
     name = "TF-IDF"
     _units: Mapping[str, Any] = {"token_pattern": WORD, "dtype": np.float32}
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._vectorizer = optional("sklearn.feature_extraction.text", "kgc").TfidfVectorizer(**self._units)
+        self._vectorizer = TfidfVectorizer(**self._units)
         try:
             self._vectorizer.fit(texts)
         except ValueError:  # none of them has a word
@@ -131,9 +155,8 @@ class Alignment:
     name = "alignment of words"
 
     def __init__(self, texts: Sequence[str]) -> None:
-        library = optional("sklearn.feature_extraction.text", "kgc")
         self.words = [_words(text) for text in texts]
-        self._count = library.CountVectorizer(analyzer=_words, binary=True, dtype=np.float32)
+        self._count = CountVectorizer(analyzer=_words, binary=True, dtype=np.float32)
         self._known = self._count.fit_transform([*texts, "nothing"])[: len(texts)]
 
     def places(self, texts: Sequence[str], original: Ints) -> Places:
@@ -182,9 +205,9 @@ class TrainedRanking:
         is_own = pairs.other == chosen[pairs.row]
         self._model = None
         if is_own.any() and not is_own.all():
-            scale = optional("sklearn.preprocessing", "kgc").StandardScaler()
-            regression = optional("sklearn.linear_model", "kgc").LogisticRegression(max_iter=10_000)
-            self._model = optional("sklearn.pipeline", "kgc").make_pipeline(scale, regression).fit(features, is_own)
+            scale = StandardScaler()
+            regression = LogisticRegression(max_iter=10_000)
+            self._model = make_pipeline(scale, regression).fit(features, is_own)
 
     def places(self, texts: Sequence[str], original: Ints) -> Places:
         """Return places, see :class:`Attack`; without a pair to learn from, all descriptions are equally near."""
@@ -248,7 +271,10 @@ def _nearest(queries: Any, known: Any, most: int) -> Pairs:
 
 
 class VectorAttack:
-    """Description vectors by a language model, see :class:`fathom_build.worlds.audit.Reader`."""
+    """Description vectors by a language model.
+
+    :param encode: texts → vectors, shape (texts, d); NaN for a text that the model cannot read.
+    """
 
     def __init__(self, name: str, encode: Callable[[Sequence[str]], Vectors], texts: Sequence[str]) -> None:
         self.name, self._encode = name, encode
@@ -279,3 +305,152 @@ def _places_by_cosine(queries: Any, vectors: Any, original: Ints) -> Places:
 def _parts(queries: int, known: int) -> Iterator[slice]:
     size = max(1, CELLS // max(known, 1))
     return (slice(start, start + size) for start in range(0, queries, size))
+
+
+def description_encoder(model: Model, budget: Budget) -> Callable[[Sequence[str]], NDArray[np.float32]]:
+    """Return a function from descriptions to vectors, shape (texts, d); NaN for an empty text.
+
+    Encoders read the text itself; causal models summarise it in one word (PromptEOL, Jiang et al. 2024). If a text
+    exceeds the model's window, tokens before the closing ones are dropped.
+
+    :raises BadInput: an encoder-decoder.
+    """
+    if model.attention is Attention.SEQ2SEQ:
+        raise BadInput("descriptions need a causal model or an encoder; this one is an encoder-decoder")
+    causal = model.attention is Attention.CAUSAL
+    before, after = IN_ONE_WORD if causal else ("", "")
+    bos = resolve_bos(model.tokenizer, Bos.AUTO) if causal else None
+    closing = 1 + (len(encode_texts(model, [after], None)[0]) if causal else 0)
+    pooling, window = resolve_pooling(model, "auto"), model.max_tokens
+
+    def fitting(tokens: Ids) -> Ids:
+        if window is None or len(tokens) <= window:
+            return tokens
+        return (*tokens[: max(0, window - closing)], *tokens[-closing:])
+
+    def encode(texts: Sequence[str]) -> NDArray[np.float32]:
+        ids = encode_texts(model, [f"{before}{text}{after}" if text.strip() else "" for text in texts], bos)
+        rows = vectors(model, [fitting(tokens) for tokens in ids], pooling, budget).float().cpu().numpy()
+        return np.where([[bool(text.strip())] for text in texts], rows, np.float32(np.nan))
+
+    return encode
+
+
+class Attacks:
+    """Attacks on the descriptions of worlds of one graph.
+
+    :param model: attacks with its vectors of the descriptions, in addition to the other attacks.
+    """
+
+    def __init__(self, materials: Materials, model: Model | None = None) -> None:
+        self._materials = materials
+        texts = self._texts(materials.graph)
+        self._similarities = TfIdf(texts), CharacterNgrams(texts), Alignment(texts)
+        self._by_vectors: list[Attack] = []
+        if model is not None:
+            encode = description_encoder(model, Budget(None, model.device))
+            self._by_vectors.append(VectorAttack(model.identity.name, encode, texts))
+
+    def places(self, world: KnowledgeGraph, variant: Variant) -> dict[str, Places]:
+        """Attack a sample of at most :data:`ATTACKED` entities of a world; return the places by attack."""
+        described = self._materials.described
+        chosen = choose(len(described), ATTACKED)
+        texts = take_rows(world.entities.column("description"), described[chosen]).to_pylist()
+        attacks: list[Attack] = [*self._similarities, self._trained(variant), *self._by_vectors]
+        return {attack.name: attack.places(texts, chosen) for attack in attacks}
+
+    def _trained(self, variant: Variant) -> TrainedRanking:
+        """Train on two worlds of the construction of *variant* with other seeds; relations change no description."""
+        parts = variant.parts.replace("r", "")
+        own, others = self._materials, []
+        for seed in (own.seed + 1, own.seed + 2):
+            materials = Materials(own.graph, seed, own.options)
+            other = make_world(Variant(variant.construction, parts) if parts else BASE, materials)
+            others.append(self._texts(other.graph))
+        return TrainedRanking(*self._similarities, others)
+
+    def _texts(self, graph: KnowledgeGraph) -> list[str]:
+        texts: list[str] = take_rows(graph.entities.column("description"), self._materials.described).to_pylist()
+        return texts
+
+
+def hits_by_name(source: KnowledgeGraph, world: KnowledgeGraph) -> Floats:
+    """Guess by name: an unchanged name re-identifies its entity, and entities of one name share the hit.
+
+    Predictors read the id of an entity without a name, which worlds keep.
+    """
+    old, new = _names_or_ids(source), _names_or_ids(world)
+    bearers = Counter(old)
+    return np.array([(name == before) / bearers[before] for name, before in zip(new, old, strict=True)])
+
+
+def _names_or_ids(graph: KnowledgeGraph) -> list[str]:
+    columns = (graph.entities.column(name).to_pylist() for name in ("name", "id"))
+    return [name.strip() or id_ for name, id_ in zip(*columns, strict=True)]
+
+
+@benchmark
+def reidentification(
+    data: tuple[str, ...] = ("wn18rr", "fb15k237", "codex"),
+    sizes: tuple[int, ...] = (150, 1_500, 15_000),
+    variants: tuple[str, ...] = ("virtual-e", "anonymised-e", "inconsistent-ed", "fully-anonymised-ed"),
+    relax: bool = False,
+    model: str | None = None,
+    device: str = "cpu",
+    folder: Path | None = None,
+) -> None:
+    """Tabulate the share of the entities of a sample that each attack re-identifies, in %.
+
+    By an unchanged name, and by description (Hits@1, then Hits@10 of the strongest attack). --model adds a language
+    model that attacks with its vectors. CoDEx is published without texts. Here CoDEx-M has the names and descriptions
+    of Wikidata that FB15k-237 comes with, and only triples between entities that have them. A sample is the whole graph
+    if that is smaller. --data: folders, or names of folders in the reference data.
+    """
+    from fathom.data.sample import sample_graph
+    from fathom.engine.models.loading import load
+    from fathom_build.options import WorldOptions
+
+    loaded = load(model, device=device) if model else None
+    names = [TfIdf.name, CharacterNgrams.name, Alignment.name, TrainedRanking.name]
+    names += [loaded.identity.name] if loaded else []
+    table = Table("sample", "described", "world", "name", *names, "strongest", "among ten", "CPU, s")
+    for source in data:
+        with scratch(folder) as place:
+            found = Path(source) if Path(source).exists() else DATA / source
+            graph = fathom.read_data(_write_codex(place / "codex") if source == "codex" else found).graph
+        assert graph is not None
+        for size in sizes:
+            part = sample_graph(graph, size).graph if size < len(graph.entities) else graph
+            materials = Materials(part, options=WorldOptions(relax=relax))
+            attacks, sample = Attacks(materials, loaded), f"{source} {len(part.entities):,}"
+            for variant in parse_variants(variants):
+                start = time.process_time()
+                world = make_world(variant, materials).graph
+                places = attacks.places(world, variant)
+                by_name = f"{100 * hits_by_name(part, world).mean():.1f}"
+                best = max(places, key=lambda name: places[name].hits(1).mean())
+                rates = [_percent(places[name].hits(1)) for name in names]
+                among = _percent(places[best].hits(10))
+                took = time.process_time() - start
+                table.row(sample, f"{len(materials.described):,}", variant, by_name, *rates, best, among, f"{took:.1f}")
+
+
+def _percent(hits: Floats) -> str:
+    share = mean(hits, ENTITY, "")
+    return f"{100 * share.value:.1f} [{100 * share.low:.1f}, {100 * share.high:.1f}]"
+
+
+def _write_codex(folder: Path) -> Path:
+    """Write CoDEx-M with Wikidata's texts of the entities that FB15k-237 has, too."""
+    folder.mkdir()
+    source = DATA / "codex" / "codex-m"
+    with gzip.open(DATA / "fb15k237" / "entity2wikidata.json.gz", "rt", encoding="utf-8") as stream:
+        texts = {entity["wikidata_id"]: entity for entity in json.load(stream).values()}
+    for split, file in (("train", "train.txt.gz"), ("dev", "valid.txt"), ("test", "test.txt")):
+        with (gzip.open if file.endswith("gz") else open)(source / file, "rt", encoding="utf-8") as stream:
+            kept = [line for line in stream if {line.split()[0], line.split()[2]} <= texts.keys()]
+        (folder / f"{split}.tsv").write_text("".join(kept), encoding="utf-8")
+    for file, key in (("entity2text.txt", "label"), ("entity2textlong.txt", "description")):
+        rows = (f"{id_}\t{entity[key] or ''}\n" for id_, entity in texts.items())
+        (folder / file).write_text("".join(rows), encoding="utf-8")
+    return folder
