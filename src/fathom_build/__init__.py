@@ -1,1 +1,10 @@
-"""Whatever makes a data folder. Imports data and store, nothing that runs a model."""
+"""Make data sets: from texts, graphs, ontologies and Wikidata. Imports nothing that runs a model."""
+
+from __future__ import annotations
+
+from fathom.base.commands import CommandEntry
+
+COMMAND = CommandEntry(
+    "build", "Data", "Make data folders from texts, graphs and ontologies.", "fathom_build.command:make"
+)
+"""What ``fathom --help`` needs."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fathom.base.commands import CommandEntry
+
 if TYPE_CHECKING:
     from fathom_kgc.api import evaluate_links, forecast_links, train_links
     from fathom_kgc.links.options import (
@@ -19,6 +21,13 @@ if TYPE_CHECKING:
         Ultra,
     )
 
+COMMAND = CommandEntry(
+    "kgc",
+    "Train",
+    "Complete a knowledge graph: train link predictors and measure what they know.",
+    "fathom_kgc.command:make",
+)
+"""What ``fathom --help`` needs."""
 _WHERE = {
     **dict.fromkeys(("evaluate_links", "forecast_links", "train_links"), "fathom_kgc.api"),
     **dict.fromkeys(

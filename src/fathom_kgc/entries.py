@@ -1,19 +1,12 @@
-"""What ``fathom_kgc`` adds to Fathom: a command, a probe and presets. Its studies and its kind of runs load more."""
+"""The probe and the preset that ``fathom_kgc`` adds; its studies and its kind of runs load more."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from fathom.base.commands import CommandEntry
 from fathom.plans.preset_files import Preset
 from fathom.probes import Entry
 
-COMMAND = CommandEntry(
-    "kgc",
-    "Train",
-    "Complete a knowledge graph: train link predictors and measure what they know.",
-    "fathom_kgc.command:make",
-)
 LINK_PROBE = Entry(
     "link",
     "fathom_kgc.links.options:LinkOptions",

@@ -20,6 +20,7 @@ from fathom.training.loop import Stage
 from fathom_kgc.links import LINKS, PYKEEN, Kind, find
 from fathom_kgc.links.base import Predictor, rank_links, shuffled
 from fathom_kgc.links.options import ASKING, TextTraining
+from fathom_kgc.pretraining.options import LAYERS
 from tests.conftest import write_graph_folder
 from tests.messages import mentions
 
@@ -146,4 +147,4 @@ def test_every_kind_can_be_loaded():
         assert issubclass(kind.load(), Predictor)
         assert kind.options.model_fields
     made = {kind.begins_with for kind in LINKS.entries()} - {None}
-    assert made == set(fathom.training.options.LAYERS)
+    assert made == set(LAYERS)

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fathom
+from fathom.base.commands import CommandEntry
 from fathom.cli.probe import make
 from fathom.probes import PROBES, Entry
 from fathom.probes.base import Probe
@@ -13,8 +14,8 @@ from fathom.probes.options import ProbeOptions
 from fathom.probes.run import run
 from fathom.probes.run.setup import selected
 from fathom.store.predictions import NO_TEMPLATE, Scoring
-from tests import test_contract as contract
 from tests.messages import mentions
+from tests.probes import test_contract as contract
 
 SHARD_QUERIES = 256
 
@@ -111,7 +112,7 @@ def test_it_keeps_the_contract(model, data, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("toy")
 def test_it_is_on_the_command_line():
-    app = make("Ask a model.")
+    app = make(CommandEntry("probe", "Ask", "Ask a model.", "fathom.cli.probe:make"))
     shown = CliRunner().invoke(app, ["toy", "--help"])
     assert TOY.example in shown.output
     assert TOY.does in CliRunner().invoke(app, ["--help"]).output

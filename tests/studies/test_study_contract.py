@@ -261,7 +261,7 @@ def check_numbers(tables: Sequence[Table]) -> None:
 
 
 def test_every_study_has_its_case() -> None:
-    assert {study.name for study in STUDIES.entries()} == CASES.keys() | OTHERS
+    assert {study.name for study in STUDIES.entries() if study.takes != "cells"} == CASES.keys() | OTHERS
 
 
 @pytest.mark.parametrize("name", CASES)

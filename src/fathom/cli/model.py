@@ -19,9 +19,10 @@ def make(entry: CommandEntry) -> typer.Typer:
 
 def list_(options: PrintOptions) -> None:
     """List the models that can be fetched: what each is, its licence and size."""
+    from fathom.data.fetch_model import packaged_models
     from fathom.results.datasets import packaged_table
 
-    options.show([packaged_table()])
+    options.show([packaged_table(packaged_models())])
 
 
 def fetch(options: FetchModelOptions) -> None:

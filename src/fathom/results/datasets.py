@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fathom.data.fetch_model import model_folder, packaged_models
+from fathom.data.fetch_model import PackagedModel, model_folder
 from fathom.data.graph.cache import cache_root
 from fathom.data.graph.leakage import LISTED, answers_in_descriptions, relations_per_entity
 from fathom.data.graph.queries import GraphQuerySet, TripleQueries
@@ -64,14 +64,14 @@ def fetchable_table(entries: Mapping[str, PublishedDataset]) -> Table:
     )
 
 
-def packaged_table() -> Table:
+def packaged_table(models: Mapping[str, PackagedModel]) -> Table:
     """Tabulate the catalogue: licence, size, and the folder if the model was fetched."""
-    folders = {name: model_folder(name) for name in packaged_models()} if cache_root() is not None else {}
+    folders = {name: model_folder(name) for name in models} if cache_root() is not None else {}
     return Table(
         ("name", "model", "licence", "download", "fetched"),
         tuple(
             (name, entry.about, entry.licence, entry.size, str(folders[name]) if _is_there(folders.get(name)) else None)
-            for name, entry in packaged_models().items()
+            for name, entry in models.items()
         ),
         title="small models",
         notes=("fathom model fetch NAME; any other model of transformers: --model NAME, FOLDER or FILE.gguf",),
