@@ -34,6 +34,7 @@ demo: install
 	$(BIN)/fathom demo
 
 lint: install-test
+	$(BIN)/python tools/budget.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

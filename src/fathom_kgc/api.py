@@ -12,7 +12,7 @@ from fathom.base.errors import BadInput, all_of
 from fathom.base.options import chosen_options, parse_options
 from fathom.base.progress import ProgressSetting, shown
 from fathom.data.graph.queries import link_queryset
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.probes.shared_options import HERE
 from fathom_kgc.entries import LINK_PROBE
 from fathom_kgc.links.options import LinkOptions, LinkTraining
@@ -61,10 +61,10 @@ def evaluate_links(
     :param options: see :class:`fathom_kgc.links.options.LinkOptions`.
     :raises BadInput: everything that is wrong with model, options and data, at once.
     """
-    chosen, predictor, asked = _opened_links(model, data, asking, options)
+    request = _request(model, data, asking, options)
     with shown(f"asking {Path(model).name}", progress) as report:
-        folder = run(LINK_PROBE, predictor, asked, chosen, out or tempfile.mkdtemp(prefix="fathom-"), report)
-    return Result(folder, chosen.cluster).keep_metrics()
+        folder = run(request, out or tempfile.mkdtemp(prefix="fathom-"), report)
+    return Result(folder, request.options.cluster).keep_metrics()
 
 
 def forecast_links(model: str | Path, data: Source, asking: dict[str, Any] | None = None, **options: Any) -> Forecast:
@@ -72,21 +72,20 @@ def forecast_links(model: str | Path, data: Source, asking: dict[str, Any] | Non
 
     :raises BadInput: as :func:`evaluate_links`; or the queries would call a server.
     """
-    chosen, predictor, asked = _opened_links(model, data, asking, options)
-    if getattr(predictor, "is_served", False):
+    request = _request(model, data, asking, options)
+    if request.model.is_served:
         raise BadInput(f"--dry-run: {model} calls a server for each query, and no call is made")
     from fathom.probes.run.forecast import forecast_ranking
 
-    return forecast_ranking(LINK_PROBE, predictor, asked, chosen)
+    return forecast_ranking(request)
 
 
-def _opened_links(
-    model: str | Path, data: Source, asking: dict[str, Any] | None, options: Mapping[str, Any]
-) -> tuple[LinkOptions, Any, Any]:
-    """Return the options, the predictor and the queries of an evaluation. :raises BadInput: all that is wrong."""
+def _request(model: str | Path, data: Source, asking: dict[str, Any] | None, options: Mapping[str, Any]) -> RunRequest:
+    """Open a predictor and return what is asked of its evaluation. :raises BadInput: all that is wrong."""
     from fathom_kgc.links.folder import open_links
 
     order = options.get("columns")
     chosen, queryset = all_of(lambda: parse_options(LinkOptions, dict(options)), lambda: read_source(data, order))
     here = chosen.device if chosen.engine == HERE else "cpu"  # workers have their own
-    return chosen, open_links(model, queryset, here, asking), link_queryset(queryset, chosen.directions)
+    predictor = open_links(model, queryset, here, asking)
+    return RunRequest(LINK_PROBE, predictor, link_queryset(queryset, chosen.directions), chosen)

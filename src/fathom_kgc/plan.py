@@ -157,14 +157,15 @@ class LinkStep(Step):
 
     def make(self, opened: Opened, report: Progress | None = None) -> None:
         """Train and evaluate the predictor, resuming if it was stopped."""
-        from fathom.probes.run import run
+        from fathom.probes.run import RunRequest, run
 
         data = opened.data(self.data, self.options.columns)
         train_links(self.kind, data, self.training, self.predictor)
         predictor = open_links(self.predictor, data, asking=self.asking)
         # Named by its place in the plan, so that its manifest is the same elsewhere.
         predictor.identity = replace(predictor.identity, name=f"{PREDICTORS}/{self}")
-        run(LINK_PROBE, predictor, link_queryset(data, self.options.directions), self.options, self.folder, report)
+        asked = link_queryset(data, self.options.directions)
+        run(RunRequest(LINK_PROBE, predictor, asked, self.options), self.folder, report)
 
     def clear(self) -> None:
         """Remove a failed training."""

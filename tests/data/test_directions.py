@@ -17,7 +17,7 @@ from fathom.probes import PROBES
 from fathom.probes.base import few_shot_lines
 from fathom.probes.embedding import tail_prompt, tail_template
 from fathom.probes.options import EmbeddingOptions, FewShotOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.results.summary import summarise
 from tests.cli.test_cli import gpt2 as small_gpt2
 from tests.cli.test_cli import save
@@ -192,7 +192,7 @@ def scripted(*, masked: bool = False) -> ScriptedModel:
 @pytest.mark.parametrize("probe", ["statement", "vocabulary"])
 def test_ranks_worked_out_by_hand(probe, masked, graph, tmp_path):
     options = PROBES[probe].options(directions=BOTH, shots=2, tokens_after_space=True)
-    folder = run(probe, scripted(masked=masked), graph, options, tmp_path / "r")
+    folder = run(RunRequest(probe, scripted(masked=masked), graph, options), tmp_path / "r")
     rows = {row["query_id"]: row for row in folder.predictions().to_pylist()}
     assert {id_: row["rank"] for id_, row in rows.items()} == RANKS
     assert rows["test/0/head"]["prompt"].splitlines()[-1].startswith("(France, inverse lies in,")
@@ -209,7 +209,7 @@ def test_ranks_worked_out_by_hand(probe, masked, graph, tmp_path):
 def test_what_is_written_is_compared_with_heads(graph, tmp_path):
     """To everything Lyon is said: right of France's heads, of nothing else."""
     options = PROBES["generation"].options(directions=BOTH, shots=2, max_new_tokens=1)
-    rows = run("generation", scripted(), graph, options, tmp_path / "r").predictions().to_pylist()
+    rows = run(RunRequest("generation", scripted(), graph, options), tmp_path / "r").predictions().to_pylist()
     assert {row["query_id"]: row["correct"] for row in rows} == {
         "test/0": 0, "test/0/head": 1, "test/1": 0, "test/1/head": 0,
     }  # fmt: skip
@@ -218,7 +218,7 @@ def test_what_is_written_is_compared_with_heads(graph, tmp_path):
 def test_vectors_of_head_questions_are_the_model_s_own(graph, tmp_path):
     """Ranks equal those of cosines computed here, known heads passed over."""
     model, options = gpt2(), EmbeddingOptions(directions=("head",), shots=2)
-    rows = run("embedding", model, graph, options, tmp_path / "r").predictions().to_pylist()
+    rows = run(RunRequest("embedding", model, graph, options), tmp_path / "r").predictions().to_pylist()
     source = asked(graph, "head")
     space, lines = source.candidates["entities"], few_shot_lines(options, source)
 
@@ -239,7 +239,7 @@ def test_vectors_of_head_questions_are_the_model_s_own(graph, tmp_path):
 
 def test_a_run_from_before_the_option_goes_on_as_tails(graph, tmp_path):
     def ask(**more: object):
-        return run("embedding", gpt2(), graph, EmbeddingOptions(shots=2, **more), tmp_path / "r")
+        return run(RunRequest("embedding", gpt2(), graph, EmbeddingOptions(shots=2, **more)), tmp_path / "r")
 
     assert "directions" not in ask().manifest["identity"]["options"]
     assert ask(directions="tail").is_complete()
@@ -253,16 +253,18 @@ def test_templates_ask_for_tails(tmp_path):
     data, both = read(folder), {"directions": BOTH, "shots": 2}
     for probe, model in (("statement", scripted()), ("vocabulary", ScriptedModel(["x"], {}, masked=True))):
         with pytest.raises(BadInput, match=mentions("--directions head")):
-            run(probe, model, data, PROBES[probe].options(**both), tmp_path / probe)
+            run(RunRequest(probe, model, data, PROBES[probe].options(**both)), tmp_path / probe)
     # What never asks by template goes on.
-    assert run("vocabulary", scripted(), data, PROBES["vocabulary"].options(**both), tmp_path / "r").is_complete()
+    assert run(
+        RunRequest("vocabulary", scripted(), data, PROBES["vocabulary"].options(**both)), tmp_path / "r"
+    ).is_complete()
 
 
 def test_questions_ask_for_tails(graph, tmp_path):
     (tmp_path / "q.csv").write_text("in, Where is [X]?\n")
     options = PROBES["generation"].options(directions="head", questions=tmp_path / "q.csv", shots=1)
     with pytest.raises(BadInput, match=mentions("--directions head", "--questions")):
-        run("generation", scripted(), graph, options, tmp_path / "r")
+        run(RunRequest("generation", scripted(), graph, options), tmp_path / "r")
 
 
 def test_the_command_line(tmp_path, fathom):

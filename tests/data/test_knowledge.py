@@ -22,7 +22,7 @@ from fathom.data.selection.options import Selection
 from fathom.data.statistics import graph_relations, majority_share
 from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.results.datasets import data_tables
 from tests.messages import correspond, mentioned, mentions, stated
 from tests.scripted import ScriptedModel
@@ -478,8 +478,8 @@ def test_a_run_keeps_what_cannot_be_asked_and_says_what_was_left_out(tmp_path, p
     )
     options = PROBES[probe].options(shots=1, seed=1, candidates="asked", relations="in", exclude_tails="nobody")
     with pytest.raises(BadInput, match=mentions(" g ", "nobody")):
-        run(probe, model, data, options, tmp_path / "r")
-    folder = run(probe, model, data, options.model_copy(update={"exclude_tails": ()}), tmp_path / "r")
+        run(RunRequest(probe, model, data, options), tmp_path / "r")
+    folder = run(RunRequest(probe, model, data, options.model_copy(update={"exclude_tails": ()})), tmp_path / "r")
     rows = {row["query_id"]: row for row in folder.predictions().to_pylist()}
     assert rows["test/0"]["unscored"] == "the subject has no name"
     assert (rows["test/1"]["rank"] is not None, rows["test/1"]["num_candidates"]) == (True, 2)

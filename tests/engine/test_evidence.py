@@ -15,7 +15,7 @@ from fathom.engine.scoring import causal
 from fathom.engine.scoring.causal import causal_log_probs
 from fathom.engine.scoring.evidence import TOLERANCE, Evidence
 from fathom.engine.scoring.memory import Budget
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.store.folder import add_up
 from tests.conftest import tiny_tokenizer
 from tests.messages import mentions
@@ -46,7 +46,7 @@ class WrongModel(ScriptedModel):
 
 @pytest.mark.parametrize(("probe", "more"), PROBES)
 def test_the_largest_difference_is_recorded(probe, more, data, tmp_path):  # noqa: F811
-    folder = run(probe, scripted(probe), data, options(probe, **more), tmp_path / "run")
+    folder = run(RunRequest(probe, scripted(probe), data, options(probe, **more)), tmp_path / "run")
     noted = folder.manifest["circumstances"]
     assert noted["compared_sequences"] >= 1
     assert 0 <= noted["largest_difference"] < 1e-5
@@ -57,7 +57,7 @@ def test_a_wrong_path_that_no_self_check_finds_is_refused(probe, more, data, tmp
     weights = KNOWS | {"Paris": {"Lima": 9.0}, "Rome": {"Lima": 3.0}}  # else all names lead to the same words
     model = WrongModel(WORDS, weights, masked=probe in ("cloze", "ontology"))
     with pytest.raises(RunFailed, match=mentions("scripted", "nats per token", "single sequences", str(TOLERANCE))):
-        run(probe, model, data, options(probe, **more), tmp_path / "run")
+        run(RunRequest(probe, model, data, options(probe, **more)), tmp_path / "run")
     assert not list((tmp_path / "run" / "predictions").glob("*.parquet"))
 
 

@@ -20,7 +20,7 @@ from fathom.engine.models.encoder_decoder import EncoderDecoder
 from fathom.engine.models.loading import wrap
 from fathom.engine.models.local import LocalModel
 from fathom.engine.scoring.tokens import Role, encode_causal, encode_masked, token_texts
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.results.rows import Rows
 from fathom.studies.report.evidence import NOT_SCORED, Evidence
 from tests.conftest import build, write_graph_folder
@@ -128,8 +128,8 @@ def test_an_encoder_decoder_keeps_tokens_of_its_target(form, tmp_path):
 
 
 def test_without_the_option_nothing_else_differs(model, data, tmp_path):  # noqa: F811
-    plain = run("statement", model, data, options("statement"), tmp_path / "a")
-    more = run("statement", model, data, options("statement", keep_tokens=True), tmp_path / "b")
+    plain = run(RunRequest("statement", model, data, options("statement")), tmp_path / "a")
+    more = run(RunRequest("statement", model, data, options("statement", keep_tokens=True)), tmp_path / "b")
     column = "token_log_probs"
     assert more.predictions().drop_columns([column]).equals(plain.predictions().drop_columns([column]))
     assert plain.predictions().column(column).null_count == len(plain.predictions())
@@ -145,9 +145,9 @@ def test_without_the_option_nothing_else_differs(model, data, tmp_path):  # noqa
 
 def test_a_run_keeps_tokens_of_all_predictions_or_of_none(model, data, tmp_path):  # noqa: F811
     """A run resumed with the option would have tokens of some shards only, and of a finished run none."""
-    run("statement", model, data, options("statement"), tmp_path / "r")
+    run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
     with pytest.raises(BadInput, match=mentions("options.keep_tokens", "True")):
-        run("statement", model, data, options("statement", keep_tokens=True), tmp_path / "r")
+        run(RunRequest("statement", model, data, options("statement", keep_tokens=True)), tmp_path / "r")
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,9 @@ def test_texts_of_tokens_join_to_the_statement(load, text, expected, request):
 
 
 def test_the_report_has_tokens_in_hundredths(model, data, tmp_path):  # noqa: F811
-    folder = run("statement", model, data, options("statement", keep_tokens=True, reduction=("sum",)), tmp_path / "r")
+    folder = run(
+        RunRequest("statement", model, data, options("statement", keep_tokens=True, reduction=("sum",))), tmp_path / "r"
+    )
     evidence = Evidence()
     evidence.add_run(folder, Rows(folder), "m")
     found, tokens = evidence.finish(), evidence.tokens

@@ -29,7 +29,7 @@ from fathom.engine.scoring.slots import CandidateTokens, MaskCount, SlotPooling,
 from fathom.engine.scoring.statements import Score, counted_tokens, score_statements
 from fathom.engine.scoring.tokens import encode_masked
 from fathom.probes.options import VocabularyOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from tests.conftest import build
 from tests.messages import mentioned, mentions
 
@@ -236,7 +236,7 @@ def test_vocabulary_prompts_that_are_too_long(tmp_path: Path) -> None:
     relations = {"r": Relation("r", "kind of", (Template("[X] e [Y] f"),), "1:1")}
     source = QuerySet("letters", (long, short), {"all": CandidateSet("all", letters, letters)}, relations)
     options = VocabularyOptions(form="mask", capitalize=False)
-    rows = run("vocabulary", model, source, options, tmp_path / "run").predictions().to_pylist()
+    rows = run(RunRequest("vocabulary", model, source, options), tmp_path / "run").predictions().to_pylist()
     asked, refused = sorted(rows, key=lambda row: row["query_id"])
     with torch.no_grad():
         logits = own(input_ids=torch.tensor([ids("a e <mask> f </s>")]), labels=torch.tensor([ids("a e c")])).logits

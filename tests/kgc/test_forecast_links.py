@@ -13,6 +13,7 @@ from fathom.base.errors import BadInput
 from fathom.data.formats import read
 from fathom.data.graph.queries import graph_of, link_queryset
 from fathom.probes import run
+from fathom.probes.run import RunRequest
 from fathom_kgc.links import find
 from fathom_kgc.links.folder import open_links, train_links
 from fathom_kgc.links.forecast import forecast_links
@@ -51,7 +52,7 @@ def test_a_small_training_takes_about_what_was_estimated(folder: Path, tmp_path:
         began = time.process_time()
         train_links(kind, data, options, tmp_path / "model")
         predictor = open_links(tmp_path / "model", data)
-        run.run("link", predictor, link_queryset(data, asked.directions), asked, tmp_path / "run")
+        run.run(RunRequest("link", predictor, link_queryset(data, asked.directions), asked), tmp_path / "run")
         took = time.process_time() - began
     finally:
         torch.set_num_threads(threads)

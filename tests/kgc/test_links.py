@@ -31,7 +31,7 @@ from fathom.data.formats import read
 from fathom.data.graph.links import split_links
 from fathom.data.graph.queries import link_queryset
 from fathom.engine.models.base import Identity
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.store import folder as folder_module
 from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber, Stage
@@ -299,7 +299,7 @@ def test_another_training_in_the_same_folder(data, tmp_path):
 
 
 def asked(model, data, out, **options):
-    return run("link", model, link_queryset(data), LinkOptions(**options), out)
+    return run(RunRequest("link", model, link_queryset(data), LinkOptions(**options)), out)
 
 
 def scripted(data, scores):
@@ -349,7 +349,7 @@ def test_a_killed_run_goes_on(data, tmp_path, monkeypatch):
 def test_one_direction_and_few_triples(data, tmp_path):
     model = scripted(data, lambda given, inverse: [0.0] * 6)
     queries = link_queryset(data, ("head",))
-    folder = run("link", model, queries, LinkOptions(directions=("head",), limit=2), tmp_path / "r")
+    folder = run(RunRequest("link", model, queries, LinkOptions(directions=("head",), limit=2)), tmp_path / "r")
     assert [row["query_id"][-5:] for row in folder.predictions().to_pylist()] == ["/head", "/head"]
 
 

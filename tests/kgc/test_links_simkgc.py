@@ -15,7 +15,7 @@ from fathom.base.errors import BadInput
 from fathom.data.formats import read
 from fathom.data.graph.links import Links, split_links
 from fathom.data.graph.queries import link_queryset
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom_kgc.links import base
 from fathom_kgc.links.base import measured, shuffled
 from fathom_kgc.links.folder import open_links, read_curve, train_links
@@ -377,7 +377,10 @@ def test_too_many_are_no_neighbourhood(untrained, data, monkeypatch):
 
 def test_nothing_crashes_on_empty_texts_and_strangers(data, options, tmp_path):
     train_links("simkgc", data, options(init="random"), tmp_path / "m")
-    result = run("link", open_links(tmp_path / "m", data, "cpu"), link_queryset(data), LinkOptions(), tmp_path / "run")
+    result = run(
+        RunRequest("link", open_links(tmp_path / "m", data, "cpu"), link_queryset(data), LinkOptions()),
+        tmp_path / "run",
+    )
     rows = result.predictions().to_pylist()
     assert len(rows) == 4
     assert all(math.isfinite(score) for row in rows for score in row["scores"])

@@ -24,7 +24,7 @@ from fathom.engine.scoring.masked import Pll
 from fathom.engine.scoring.vectors import TextVectors
 from fathom.probes.embedding import TAIL_TEMPLATES
 from fathom.probes.options import EmbeddingOptions, StatementOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.results.claims import NO_DIFFERENCE
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
@@ -78,7 +78,9 @@ def ablated(model: Any, data: QuerySet, out: Path) -> ablation.Ablation:
     folders = {
         "causal" if len(variants) == 1 else str(pll): scorings.model_copy(update={"pll": pll}) for pll in variants
     }
-    return ablation.analyse([run("statement", model, data, one, out / name) for name, one in folders.items()])
+    return ablation.analyse(
+        [run(RunRequest("statement", model, data, one), out / name) for name, one in folders.items()]
+    )
 
 
 class TestAblation:
@@ -156,7 +158,7 @@ class TestPrompts:
         found = {}
         for name in TAIL_TEMPLATES:
             options = EmbeddingOptions(shots=2, tail_template=name)
-            folder = run("embedding", by_lot(False), lands(), options, out / f"template-{name}")
+            folder = run(RunRequest("embedding", by_lot(False), lands(), options), out / f"template-{name}")
             [facts] = read_scorings(folder, name)
             found[f"template {name}"] = tuple(float(facts.hits(k).mean()) for k in (1, 10, 100))
         return found
@@ -226,7 +228,10 @@ class TestSizes:
         """:param facts: number of parameters → what a model of that size knows, in the order in which it is named."""
         models = {f"m{size}": model(size, known, offset) for size, known in facts.items()}
         return sizes.analyse(
-            [run("statement", one, capitals(), StatementOptions(), out / name) for name, one in models.items()]
+            [
+                run(RunRequest("statement", one, capitals(), StatementOptions()), out / name)
+                for name, one in models.items()
+            ]
         )
 
     @pytest.mark.parametrize("listed", [(10, 200, 3000), (3000, 200, 10), (200, 3000, 10)])
@@ -286,7 +291,7 @@ class TestComputeTime:
         runs = []
         for repeat, count in product(range(3), (2, 5, 11, 20)):
             options = StatementOptions(limit=count)
-            runs.append(run("statement", by_lot(False), capitals(), options, out / f"{count}-{repeat}"))
+            runs.append(run(RunRequest("statement", by_lot(False), capitals(), options), out / f"{count}-{repeat}"))
             runs[-1].add_circumstances(**{SECONDS: seconds(count)})
         [found] = compute_time.analyse(runs, TimeOptions(total=1000))
         return found

@@ -21,7 +21,7 @@ from fathom.engine.scoring.tokens import Role, encode_causal
 from fathom.probes import PROBES
 from fathom.probes.choice import ChoiceProbe
 from fathom.probes.models import open_model
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.results.compare import compare
 from fathom.results.recipes import recipe
 from fathom.results.rows import Rows
@@ -217,7 +217,9 @@ def test_a_bos_that_marks_turns_is_noted(data, tmp_path, bos, template, noted):
     tokenizer = dressed(small_tokenizer(), template)
     tokenizer.bos_token = bos
     network = build("GPT2LMHeadModel", vocab_size=len(tokenizer), n_layer=1, n_head=2, n_embd=32, n_positions=256)
-    folder = run("statement", make_local(network, tokenizer), data, PROBES["statement"].options(), tmp_path / "r")
+    folder = run(
+        RunRequest("statement", make_local(network, tokenizer), data, PROBES["statement"].options()), tmp_path / "r"
+    )
     assert stated(folder.manifest["circumstances"].get("notes", []), "--bos none", bos) == noted
 
 
@@ -291,7 +293,7 @@ def expected_scores(model, before: str, said: str) -> float:
 @pytest.mark.parametrize("more", [{}, {"max_rank": 3}, {"max_rank": 4, "prune": False}])
 def test_statements_are_scored_as_the_assistants_turn(model, data, tmp_path, more):
     options = PROBES["statement"].options(chat=True, system="Be brief.", perplexity=True, keep_tokens=True, **more)
-    folder = run("statement", model, data, options, tmp_path / "r")
+    folder = run(RunRequest("statement", model, data, options), tmp_path / "r")
     before = ChatTemplate(model.tokenizer, "Be brief.").before_reply("State a fact.")
     assert before == (
         "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nState a fact.<|im_end|>\n<|im_start|>assistant\n"
@@ -327,7 +329,7 @@ def test_the_mean_is_over_the_statements_own_tokens(model, data, tmp_path):
     found = []
     for name, more in (("full", {}), ("searched", {"max_rank": 4})):
         options = PROBES["statement"].options(chat=True, reduction=("mean",), templates=(0,), **more)
-        found.append(rows(run("statement", model, data, options, tmp_path / name)))
+        found.append(rows(run(RunRequest("statement", model, data, options), tmp_path / name)))
     before = ChatTemplate(model.tokenizer).before_reply("State a fact.")
     for full, searched in zip(*found, strict=True):
         place = int(full["query_id"][-1])
@@ -341,11 +343,11 @@ def test_the_mean_is_over_the_statements_own_tokens(model, data, tmp_path):
 
 
 def test_plain_wording_stays_the_default(model, data, tmp_path):
-    folder = run("statement", model, data, PROBES["statement"].options(), tmp_path / "plain")
+    folder = run(RunRequest("statement", model, data, PROBES["statement"].options()), tmp_path / "plain")
     identity = folder.manifest["identity"]
     assert not {"chat", "system", "chat_user"} & identity["options"].keys()
     assert "chat_template" not in identity["resolved"]
-    chat = run("statement", model, data, PROBES["statement"].options(chat=True), tmp_path / "chat")
+    chat = run(RunRequest("statement", model, data, PROBES["statement"].options(chat=True)), tmp_path / "chat")
     assert chat.manifest["identity"]["resolved"]["chat_template"] == ChatTemplate(model.tokenizer).digest
     assert chat.manifest["identity"]["resolved"]["bos_token"] is None
     said = recipe(Rows(chat), "accuracy", "sum/full")
@@ -353,7 +355,7 @@ def test_plain_wording_stays_the_default(model, data, tmp_path):
     assert f"|chat_template:{ChatTemplate(model.tokenizer).digest}" in said
     assert "chat" not in recipe(Rows(folder), "accuracy", "sum/full")
     with pytest.raises(BadInput, match="chat"):
-        run("statement", model, data, PROBES["statement"].options(chat=True), tmp_path / "plain")
+        run(RunRequest("statement", model, data, PROBES["statement"].options(chat=True)), tmp_path / "plain")
 
 
 @pytest.mark.parametrize(("more", "said"), [
@@ -366,7 +368,7 @@ def test_options_that_do_not_go_together(probe, data, tmp_path, more, said):
     model = ScriptedModel(["a"], {})
     asked = PROBES[probe].options(**more)
     with pytest.raises(BadInput, match=mentions(*said)):
-        run(probe, model, data, asked, tmp_path / "r")
+        run(RunRequest(probe, model, data, asked), tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
 
@@ -375,7 +377,7 @@ def test_masked_models_take_no_turns(data, tmp_path):
     for probe in ("statement", "choice"):
         asked = PROBES[probe].options(chat=True)
         with pytest.raises(BadInput, match=mentions("--chat", "bidirectional")):
-            run(probe, model, data, asked, tmp_path / "r")
+            run(RunRequest(probe, model, data, asked), tmp_path / "r")
 
 
 @pytest.fixture
@@ -401,18 +403,18 @@ def test_a_run_has_the_chats_of_one_day(probe, model, data, tmp_path, today):
     asked = PROBES[probe].options
     parts = [asked(chat=True, part=f"{part}/2", **more[probe]) for part in (1, 2)]
     today("2026-01-01")
-    folder = run(probe, model, data, parts[0], tmp_path / "r")
+    folder = run(RunRequest(probe, model, data, parts[0]), tmp_path / "r")
     identity = folder.manifest["identity"]["resolved"]
     assert "Today: 01 Jan 2026" in identity["chat_frame"]
-    run(probe, model, data, parts[1], tmp_path / "same")
+    run(RunRequest(probe, model, data, parts[1]), tmp_path / "same")
     assert RunFolder.open(tmp_path / "same").manifest["identity"]["resolved"] == identity
     today("2027-09-30")
     with pytest.raises(BadInput, match=mentions("another --out", "chat_frame", "01 Jan 2026", "30 Sep 2027")):
-        run(probe, model, data, parts[1], tmp_path / "r")
+        run(RunRequest(probe, model, data, parts[1]), tmp_path / "r")
     fixed = [one.model_copy(update={"chat_arguments": ("strftime_now=2026-02-03",)}) for one in parts]
     for number, day in enumerate(("2026-01-01", "2027-09-30")):
         today(day)
-        run(probe, model, data, fixed[number], tmp_path / "fixed")
+        run(RunRequest(probe, model, data, fixed[number]), tmp_path / "fixed")
     prompts = [row["prompt"] for row in rows(RunFolder.open(tmp_path / "fixed"))]
     assert len(prompts) >= 4
     assert all("Today: 03 Feb 2026" in prompt for prompt in prompts)
@@ -424,7 +426,7 @@ def test_what_is_written_is_named_where_runs_are_compared(model, data, tmp_path,
     runs = []
     for day in ("2026-01-01", "2027-09-30"):
         today(day)
-        runs.append(run("statement", model, data, asked, tmp_path / day))
+        runs.append(run(RunRequest("statement", model, data, asked), tmp_path / day))
     [pair] = compare(runs, metrics=["accuracy"]).pairs
     [said] = pair.differs
     assert mentioned(said, "what the chat template writes", "Today: 01 Jan 2026", "Today: 30 Sep 2027")
@@ -435,15 +437,15 @@ def test_what_is_written_is_named_where_runs_are_compared(model, data, tmp_path,
 def test_an_earlier_chat_resumes_with_a_note_and_compares_as_unknown(model, data, tmp_path, caplog):
     """Before what a template writes was recorded, a run held the template's source alone."""
     asked = PROBES["statement"].options(chat=True, templates=(0,))
-    folder = run("statement", model, data, asked, tmp_path / "early")
+    folder = run(RunRequest("statement", model, data, asked), tmp_path / "early")
     manifest = json.loads((folder.path / "manifest.json").read_text())
     for name in ("chat_frame", "chat_tokens"):
         del manifest["identity"]["resolved"][name]
     (folder.path / "manifest.json").write_text(json.dumps(manifest))
     with caplog.at_level("INFO"):
-        again = run("statement", model, data, asked, folder.path)
+        again = run(RunRequest("statement", model, data, asked), folder.path)
     assert "what a chat template writes" in caplog.text
-    new = run("statement", model, data, asked, tmp_path / "new")
+    new = run(RunRequest("statement", model, data, asked), tmp_path / "new")
     [pair] = compare([again, new], metrics=["accuracy"]).pairs
     assert [said[:40] for said in pair.differs] == ["what the chat template writes (unknown a"]
 
@@ -454,7 +456,7 @@ def test_an_earlier_chat_resumes_with_a_note_and_compares_as_unknown(model, data
 def test_options_are_scored_as_the_assistants_turn(model, data, tmp_path):
     options = PROBES["choice"].options(chat=True, score=("letter", "text-sum"), instruction="Choose.")
     asked = ChoiceProbe.prepare_queries(options, data)
-    folder = run("choice", model, asked, options, tmp_path / "r")
+    folder = run(RunRequest("choice", model, asked, options), tmp_path / "r")
     template = ChatTemplate(model.tokenizer)
     for row in rows(folder):
         space = asked.candidates[row["query_id"]]
@@ -476,7 +478,7 @@ def test_questions_are_the_users_turn(model, data, tmp_path, monkeypatch):
 
     monkeypatch.setattr(type(model), "generate", generate)
     options = PROBES["generation"].options(chat=True, system="Be brief.", shots=1, max_new_tokens=4)
-    folder = run("generation", model, data, options, tmp_path / "r")
+    folder = run(RunRequest("generation", model, data, options), tmp_path / "r")
     [[prompts, stop, bos]] = seen
     assert (stop, bos) == ((), None)
     template = ChatTemplate(model.tokenizer, "Be brief.")
@@ -538,7 +540,7 @@ def writer(data, text: str, monkeypatch):
 def test_written_answers_are_cut_and_counted(data, tmp_path, monkeypatch, reply, form, said, counts):
     model = writer(data, reply, monkeypatch)
     options = PROBES["generation"].options(chat=True, cut_reasoning=form, shots=0, score=("f1",))
-    folder = run("generation", model, data, options, tmp_path / "r")
+    folder = run(RunRequest("generation", model, data, options), tmp_path / "r")
     found = rows(folder)
     assert [row["answers"] for row in found] == [said] * 4
     credit = {("Paris", "Lima"): 2 / 3, ("Paris.",): 1}.get(tuple(said or ()), None if said is None else 0)
@@ -565,7 +567,7 @@ def test_generation_behind_a_server(fathom, serve, data, tmp_path):
     options = PROBES["generation"].options(
         server=server.url, system="Be brief.", shots=0, cut_reasoning="think", max_new_tokens=40, score=("f1",)
     )
-    folder = run("generation", open_model("tiny", options), data, options, tmp_path / "r")
+    folder = run(RunRequest("generation", open_model("tiny", options), data, options), tmp_path / "r")
     found = {row["query_id"]: row for row in rows(folder)}
     assert [found[f"P36/{n}"]["answers"] for n in range(3)] == [["Paris"], ["Lima", "Paris"], ["Bergen"]]
     assert [found[f"P36/{n}"]["correct"] for n in range(3)] == pytest.approx([1, 2 / 3, 0])
@@ -580,11 +582,11 @@ def test_replies_in_sentences_are_read(data, tmp_path, monkeypatch):
     """By default of chats; by f1 they are wrong, which a note says."""
     model = writer(data, "The capital of this country is Paris, of course.", monkeypatch)
     asked = PROBES["generation"].options
-    read = run("generation", model, data, asked(chat=True, shots=0), tmp_path / "contains")
+    read = run(RunRequest("generation", model, data, asked(chat=True, shots=0)), tmp_path / "contains")
     assert [(row["scoring"], row["correct"], row["answer_ids"]) for row in rows(read)] == [
         ("contains", credit, ["Paris"]) for credit in (1, 0, 0, 0)
     ]
-    exact = run("generation", model, data, asked(chat=True, shots=0, score=("f1",)), tmp_path / "f1")
+    exact = run(RunRequest("generation", model, data, asked(chat=True, shots=0, score=("f1",))), tmp_path / "f1")
     assert [(row["scoring"], row["correct"]) for row in rows(exact)] == [("f1", 0)] * 4
     noted = exact.manifest["circumstances"]
     assert noted["answers_among_other_words"] == 1
@@ -594,7 +596,7 @@ def test_replies_in_sentences_are_read(data, tmp_path, monkeypatch):
 def test_a_served_chat_has_examples_as_turns(serve, data, tmp_path):
     server = serve(each=lambda body: completion("Lima"))
     options = PROBES["generation"].options(server=server.url, shots=2, limit=1, system="Be brief.")
-    run("generation", open_model("tiny", options), data, options, tmp_path / "r")
+    run(RunRequest("generation", open_model("tiny", options), data, options), tmp_path / "r")
     [body] = server.bodies
     roles = [message["role"] for message in body["messages"]]
     assert roles == ["system", "user", "assistant", "user", "assistant", "user"]
@@ -625,7 +627,7 @@ def test_a_model_is_asked_plainly_in_its_chat_and_in_the_shuffled_one(probe, mod
     runs = []
     for name, own in wordings.items():
         options = PROBES[probe].options(**own, **more)
-        runs.append(run(probe, model, data, options, tmp_path / name))
+        runs.append(run(RunRequest(probe, model, data, options), tmp_path / name))
     found = compare(runs, metrics=["accuracy"])
     assert [line.outcome.wording for line in found.runs] == ["plain", "chat", "shuffled chat"]
     assert [pair.facts for pair in found.pairs] == [4] * 3

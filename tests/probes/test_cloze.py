@@ -19,7 +19,7 @@ from fathom.engine.scoring.masked import Pll, masked_log_probs
 from fathom.engine.scoring.memory import Budget
 from fathom.engine.scoring.tokens import encode_masked
 from fathom.probes.options import ClozeOptions, StatementOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.results.summary import summarise
 from tests.conftest import build, make_local
 from tests.messages import correspond, mentions
@@ -118,7 +118,7 @@ def test_scores_equal_a_loop_over_candidates(model, data, tmp_path):
     """Slots in the middle, at the beginning and behind a bracket; names of one to many tokens."""
     ways = list(product(("several", "one"), ("mean", "max", "first")))
     options = ClozeOptions(masks=("several", "one"), reduction=("mean", "max", "first"), batch_tokens=64)
-    rows = run("cloze", model, data, options, tmp_path / "r").predictions().to_pylist()
+    rows = run(RunRequest("cloze", model, data, options), tmp_path / "r").predictions().to_pylist()
     assert len(rows) == len(FACTS) * len(TEMPLATES) * len(ways)
     for row in rows:
         one, _, pooling = row["scoring"].rpartition("mask-")
@@ -134,14 +134,14 @@ def test_scores_equal_a_loop_over_candidates(model, data, tmp_path):
 def test_one_pass_for_each_number_of_tokens(model, data, tmp_path):
     """However many candidates there are, and equal sentences once."""
     twice = cities((*FACTS, ("Uganda", "c5")))
-    folder = run("cloze", model, twice, ClozeOptions(templates=(0,)), tmp_path / "r")
+    folder = run(RunRequest("cloze", model, twice, ClozeOptions(templates=(0,))), tmp_path / "r")
     lengths = {len(model.tokenizer(" " + name, add_special_tokens=False)["input_ids"]) for name in NAMES}
     assert folder.manifest["circumstances"]["sequences"] == len(FACTS) * len(lengths)
 
 
 def test_pseudo_perplexity_is_that_of_the_sentence_with_its_answer(model, data, tmp_path):
     """By a loop over tokens: each masked alone, special tokens not scored."""
-    folder = run("cloze", model, data, ClozeOptions(perplexity=True, templates=(1,)), tmp_path / "r")
+    folder = run(RunRequest("cloze", model, data, ClozeOptions(perplexity=True, templates=(1,))), tmp_path / "r")
     for row in folder.predictions().to_pylist():
         text = row["prompt"].replace("[Y]", NAMES[int(dict(FACTS)[row["subject"]][1:])])
         ids = model.tokenizer(text)["input_ids"]
@@ -180,30 +180,32 @@ def test_natural_sentences_are_asked_and_averaged_per_fact(tmp_path):
     )
     data = QuerySet("sentences", queries, {"s": space}, {"s": relation})
     every = ClozeOptions(reading="template-free", sentences="all", any_surface=True, capitalize=False)
-    folder = run("cloze", model, data, every, tmp_path / "all")
+    folder = run(RunRequest("cloze", model, data, every), tmp_path / "all")
     rows = {(row["query_id"], row["template"]): row["rank"] for row in folder.predictions().to_pylist()}
     assert rows == {("0", 0): 1.0, ("0", 1): 4.0, ("1", 0): 2.5}
     [line] = summarise(folder).headlines
     assert line.accuracy.value == pytest.approx((1 / 2 + 0) / 2)
     assert folder.queries().column("fact_id").to_pylist() == [None, None]
-    first = run("cloze", model, data, ClozeOptions(reading="template-free", capitalize=False), tmp_path / "first")
+    first = run(
+        RunRequest("cloze", model, data, ClozeOptions(reading="template-free", capitalize=False)), tmp_path / "first"
+    )
     about = {row["query_id"]: row for row in first.predictions().to_pylist()}
     assert about["0"]["prompt"] == "It is [Y]."
     assert "--any-surface" in about["1"]["unscored"]
-    auto = run("cloze", model, data, ClozeOptions(capitalize=False), tmp_path / "auto")
+    auto = run(RunRequest("cloze", model, data, ClozeOptions(capitalize=False)), tmp_path / "auto")
     assert {row["prompt"] for row in auto.predictions().to_pylist()} == {" [Y]"}
 
 
 def test_causal_models_are_sent_to_the_statement_probe(data, tmp_path):
     with pytest.raises(BadInput, match=mentions("'scripted'", "--pool")):
-        run("cloze", ScriptedModel(["a"], {}), data, ClozeOptions(), tmp_path / "r")
+        run(RunRequest("cloze", ScriptedModel(["a"], {}), data, ClozeOptions()), tmp_path / "r")
 
 
 def test_statements_of_natural_sentences_have_the_same_candidates(tmp_path):
     data = cities(FACTS, sentences=(Sentence("They say that [Y] is far away."),))
     words = sorted({word for name in NAMES for word in name.split()} | {"They", "say", "that", "is", "far", "away"})
     options = StatementOptions(reading="template-free", pool="data", perplexity=True)
-    folder = run("statement", ScriptedModel(words, {}), data, options, tmp_path / "r")
+    folder = run(RunRequest("statement", ScriptedModel(words, {}), data, options), tmp_path / "r")
     rows = folder.predictions().to_pylist()
     assert {row["prompt"] for row in rows} == {"They say that [Y] is far away."}
     assert {row["num_candidates"] for row in rows} == {len(NAMES)}
@@ -216,7 +218,7 @@ def test_the_letters_of_a_natural_sentence_stay(tmp_path):
     data = cities(FACTS, sentences=(Sentence("mTOR inhibits [Y]."),))
     words = sorted({word for name in NAMES for word in name.split()} | {"mTOR", "inhibits"})
     options = StatementOptions(reading="template-free", pool="data")
-    rows = run("statement", ScriptedModel(words, {}), data, options, tmp_path / "r").predictions()
+    rows = run(RunRequest("statement", ScriptedModel(words, {}), data, options), tmp_path / "r").predictions()
     assert set(rows.column("prompt").to_pylist()) == {"mTOR inhibits [Y]."}
 
 
@@ -230,7 +232,7 @@ def test_names_begin_a_natural_sentence_with_a_capital(probe, options, bert_case
         query = Query("0", "s", "", "", ("a",), "s", sentences=(Sentence("[Y] is there."),))
         space = CandidateSet("s", ("a", "b", "c"), names)
         data = QuerySet("d", (query,), {"s": space}, {"s": Relation("s", "s", (), "1:1")})
-        folder = run(probe, model, data, options(**given), tmp_path / "-".join((*names, *given)))
+        folder = run(RunRequest(probe, model, data, options(**given)), tmp_path / "-".join((*names, *given)))
         return pytest.approx(folder.predictions().column("scores")[0].as_py(), abs=1e-5)
 
     begun = scores("deer", "mTOR", "Lima")
@@ -242,7 +244,7 @@ def test_a_sentence_that_spells_the_mask_is_not_asked(model, tmp_path):
     mask = model.tokenizer.mask_token
     data = cities(FACTS, sentences=(Sentence(f"A {mask} stands for a word, such as [Y]."),))
     rows = run(
-        "cloze", model, data, ClozeOptions(reading="template-free", any_surface=True), tmp_path / "r"
+        RunRequest("cloze", model, data, ClozeOptions(reading="template-free", any_surface=True)), tmp_path / "r"
     ).predictions()
     assert correspond(set(rows.column("unscored").to_pylist()), f"spells {mask}")
 
@@ -251,7 +253,7 @@ def test_names_without_tokens_are_listed_and_never_ranked(model, tmp_path):
     data = cities((*FACTS, ("Nowhere", "c7")), names=(*NAMES, "\u200b"))
     if model.tokenizer(" \u200b", add_special_tokens=False)["input_ids"]:
         pytest.skip("this tokenizer has tokens for everything")
-    folder = run("cloze", model, data, ClozeOptions(templates=(0,)), tmp_path / "r")
+    folder = run(RunRequest("cloze", model, data, ClozeOptions(templates=(0,))), tmp_path / "r")
     rows = {row["subject"]: row for row in folder.predictions().to_pylist()}
     assert "no tokens" in rows["Nowhere"]["unscored"]
     assert rows["Uganda"]["num_candidates"] == len(NAMES)
@@ -271,8 +273,8 @@ def test_names_of_unknown_tokens_are_never_ranked(tmp_path):
     facts = {"Ann": ("c3",), "Bo": ("c0",), "Xyz": ("c4",), "Ann Xyz": ("c0", "c4")}
     queries = [Query(f"in/{name}", "in", name, name, gold, "data") for name, gold in facts.items()]
     relation = Relation("in", "in", (Template("[X] is a [Y] ."),), "1:N")
-    folder = run("cloze", model, QuerySet("d", tuple(queries), {"data": space}, {"in": relation}), ClozeOptions(),
-                 tmp_path / "r")  # fmt: skip
+    data = QuerySet("d", tuple(queries), {"data": space}, {"in": relation})
+    folder = run(RunRequest("cloze", model, data, ClozeOptions()), tmp_path / "r")
     rows = {row["subject"]: row for row in folder.predictions().to_pylist()}
     reasons = [rows[name]["unscored"] for name in facts]
     assert correspond(reasons, None, ("gold answer", "<unk>"), ("subject", "<unk>"), None)
@@ -291,13 +293,13 @@ def test_names_of_unknown_tokens_are_never_ranked(tmp_path):
 
 def test_two_slots_are_no_cloze(model, tmp_path):
     data = cities(FACTS, templates=("[Y] of [X] is [Y].",))
-    rows = run("cloze", model, data, ClozeOptions(), tmp_path / "r").predictions().to_pylist()
+    rows = run(RunRequest("cloze", model, data, ClozeOptions()), tmp_path / "r").predictions().to_pylist()
     assert correspond({row["unscored"] for row in rows}, "2 slots")
 
 
 def test_relations_without_sentences_are_named(model, tmp_path):
     with pytest.raises(BadInput, match=mentions("relation capital", "mask")):
-        run("cloze", model, cities(FACTS, templates=()), ClozeOptions(), tmp_path / "r")
+        run(RunRequest("cloze", model, cities(FACTS, templates=()), ClozeOptions()), tmp_path / "r")
 
 
 class TestPools:
@@ -307,23 +309,29 @@ class TestPools:
         queries = (*one.queries, Query("other/0", "other", "Chad", "Chad", ("n",), "other"))
         relations = one.relations | {"other": Relation("other", "other", (Template("[X]: [Y]"),), "1:1")}
         data = QuerySet("both", queries, {**one.candidates, "other": space}, relations)
-        rows = run("cloze", model, data, ClozeOptions(), tmp_path / "data").predictions().to_pylist()
+        rows = run(RunRequest("cloze", model, data, ClozeOptions()), tmp_path / "data").predictions().to_pylist()
         assert {row["num_candidates"] for row in rows} == {4}
-        rows = run("cloze", model, data, ClozeOptions(pool="relation"), tmp_path / "relation").predictions().to_pylist()
+        rows = (
+            run(RunRequest("cloze", model, data, ClozeOptions(pool="relation")), tmp_path / "relation")
+            .predictions()
+            .to_pylist()
+        )
         assert {(row["query_id"], row["num_candidates"]) for row in rows} >= {("capital/0", 3), ("other/0", 1)}
 
     def test_lists(self, model, data, tmp_path):
         """A name that the data knows is that entity; doubled lines are counted; absent golds are unscored."""
         file = tmp_path / "list.txt"
         file.write_text("Lima\nKampala\n\nAtlantis\nLima\n")
-        folder = run("cloze", model, data, ClozeOptions(pool=str(file), templates=(0,)), tmp_path / "list")
+        folder = run(RunRequest("cloze", model, data, ClozeOptions(pool=str(file), templates=(0,))), tmp_path / "list")
         rows = {row["subject"]: row for row in folder.predictions().to_pylist()}
         assert folder.candidates()["list"] == (["c2", "c0", "Atlantis"], ["Lima", "Kampala", "Atlantis"])
         assert rows["Peru"]["rank"] is not None
         assert "not among" in rows["Brazil"]["unscored"]
         assert folder.manifest["circumstances"]["left_out"]["candidates"] == {"pool": 5, "doubles_in_pool": 1}
 
-        more = run("cloze", model, data, ClozeOptions(add_candidates=file, templates=(0,)), tmp_path / "more")
+        more = run(
+            RunRequest("cloze", model, data, ClozeOptions(add_candidates=file, templates=(0,))), tmp_path / "more"
+        )
         assert {row["num_candidates"] for row in more.predictions().to_pylist()} == {len(NAMES) + 1}
 
     def test_what_a_list_says_is_identity_not_where_it_lies(self, model, data, tmp_path):
@@ -331,10 +339,19 @@ class TestPools:
         (tmp_path / "two.txt").write_text("Atlantis\n")
         (tmp_path / "three.txt").write_text("Atlantis\nMu\n")
         options = {"templates": (0,), "pool": "relation"}
-        run("cloze", model, data, ClozeOptions(add_candidates=tmp_path / "one.txt", **options), tmp_path / "r")
-        run("cloze", model, data, ClozeOptions(add_candidates=tmp_path / "two.txt", **options), tmp_path / "r")
+        run(
+            RunRequest("cloze", model, data, ClozeOptions(add_candidates=tmp_path / "one.txt", **options)),
+            tmp_path / "r",
+        )
+        run(
+            RunRequest("cloze", model, data, ClozeOptions(add_candidates=tmp_path / "two.txt", **options)),
+            tmp_path / "r",
+        )
         with pytest.raises(BadInput, match=r"data\.pool"):
-            run("cloze", model, data, ClozeOptions(add_candidates=tmp_path / "three.txt", **options), tmp_path / "r")
+            run(
+                RunRequest("cloze", model, data, ClozeOptions(add_candidates=tmp_path / "three.txt", **options)),
+                tmp_path / "r",
+            )
 
     @pytest.mark.parametrize(
         ("content", "fault"),
@@ -349,7 +366,7 @@ class TestPools:
         if content is not None:
             file.write_bytes(content)
         with pytest.raises(BadInput, match=mentions(fault)):
-            run("cloze", model, data, ClozeOptions(pool=str(file)), tmp_path / "r")
+            run(RunRequest("cloze", model, data, ClozeOptions(pool=str(file))), tmp_path / "r")
         assert not (tmp_path / "r").exists()
 
 
@@ -373,7 +390,9 @@ def test_the_prior_is_taken_off(model, data, tmp_path):
     own less that in an empty one."""
     natural = cities(FACTS[:1], templates=(), sentences=[Sentence("In Uganda [Y] rules.")])
     for number, (asked, bare) in enumerate(((data, TEMPLATES[0]), (natural, "[Y]."))):
-        folder = run("cloze", model, asked, ClozeOptions(prior=True, templates=(0,)), tmp_path / str(number))
+        folder = run(
+            RunRequest("cloze", model, asked, ClozeOptions(prior=True, templates=(0,))), tmp_path / str(number)
+        )
         rows = folder.predictions().to_pylist()
         scores = {row["scoring"]: row["scores"] for row in rows if row["query_id"] == "capital/0"}
         assert list(scores) == ["mask-mean", "mask-mean-over-prior"]

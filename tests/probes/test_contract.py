@@ -24,7 +24,7 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.store import folder as folder_module
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
@@ -173,7 +173,10 @@ def test_scorings_are_declared(probe, model, data, tmp_path):
     """Each row is of a scoring that the probe declares, with a unit, and each scoring has rows."""
     kind = PROBES[probe].load()
     asked = kind.create(options(probe), model, kind.prepare_queries(options(probe), data))
-    scorings = {row["scoring"] for row in run(probe, model, data, options(probe), tmp_path).predictions().to_pylist()}
+    scorings = {
+        row["scoring"]
+        for row in run(RunRequest(probe, model, data, options(probe)), tmp_path).predictions().to_pylist()
+    }
     assert [scoring.name for scoring in asked.scorings] == list(dict.fromkeys(s.name for s in asked.scorings))
     assert {scoring.name for scoring in asked.scorings} == scorings
     assert {scoring.unit for scoring in asked.scorings} == {CASES[probe].unit}
@@ -185,7 +188,9 @@ def test_scores_worked_out_by_hand(model, data, tmp_path):
     "The capital of France is Paris.": <s>→The 1/16, The→capital 1/16, capital→of 1/16, of→France 1/16,
     France→is 2/(2+15), is→Paris 4/(4+2+2+1+12) = 4/21, Paris→. 1/16.
     """
-    row = rows_of(run("statement", model, data, options("statement"), tmp_path / "r"))["capital/0", 0, "sum/full"]
+    row = rows_of(run(RunRequest("statement", model, data, options("statement")), tmp_path / "r"))[
+        "capital/0", 0, "sum/full"
+    ]
     expected = 4 * math.log(1 / 16) + math.log(2 / 17) + math.log(4 / 21) + math.log(1 / 16)
     assert row["gold_scores"] == [pytest.approx(expected, abs=1e-5)]
     assert (row["rank"], row["rank_optimistic"], row["rank_pessimistic"]) == (1.0, 1, 1)
@@ -198,8 +203,8 @@ def test_ties_are_reported_and_order_decides_nothing(probe, model, data, tmp_pat
     space = data.candidates["capital"]
     turned = CandidateSet("capital", space.ids[::-1], space.names[::-1])
     shuffled = replace(data, candidates={"capital": turned}, queries=data.queries[::-1])
-    plain = rows_of(run(probe, model, data, options(probe), tmp_path / "a"))
-    other = rows_of(run(probe, model, shuffled, options(probe, batch_tokens=7), tmp_path / "b"))
+    plain = rows_of(run(RunRequest(probe, model, data, options(probe)), tmp_path / "a"))
+    other = rows_of(run(RunRequest(probe, model, shuffled, options(probe, batch_tokens=7)), tmp_path / "b"))
     row = plain["capital/1", *CASES[probe].key]
     optimistic, pessimistic = CASES[probe].tie
     assert (row["rank_optimistic"], row["rank_pessimistic"]) == (optimistic, pessimistic)
@@ -214,7 +219,7 @@ def test_ties_are_reported_and_order_decides_nothing(probe, model, data, tmp_pat
 
 @pytest.mark.parametrize("probe", CASES)
 def test_what_cannot_be_asked_stays_with_its_reason(probe, model, data, tmp_path):
-    folder = run(probe, model, data, options(probe), tmp_path / "r")
+    folder = run(RunRequest(probe, model, data, options(probe)), tmp_path / "r")
     assert folder.predictions().schema == SCHEMA
     rows = [row for key, row in rows_of(folder).items() if key[0] == "capital/3"]
     assert rows
@@ -224,7 +229,7 @@ def test_what_cannot_be_asked_stays_with_its_reason(probe, model, data, tmp_path
 @pytest.mark.parametrize("probe", CASES)
 def test_nan_is_unscored_never_first(probe, model, data, tmp_path, monkeypatch):
     monkeypatch.setattr(model, "hidden", lambda vectors, *_: torch.full_like(vectors, torch.nan))
-    rows = rows_of(run(probe, model, data, options(probe), tmp_path / "r")).values()
+    rows = rows_of(run(RunRequest(probe, model, data, options(probe)), tmp_path / "r")).values()
     assert all(row["rank"] is None for row in rows)
     assert stated({row["unscored"] or "" for row in rows}, CASES[probe].not_a_number)
 
@@ -232,7 +237,7 @@ def test_nan_is_unscored_never_first(probe, model, data, tmp_path, monkeypatch):
 @pytest.mark.parametrize("probe", CASES)
 def test_over_long_prompts_are_unscored(probe, data, tmp_path):
     small = scripted(probe, max_tokens=CASES[probe].window)
-    rows = rows_of(run(probe, small, data, options(probe), tmp_path / "r"))
+    rows = rows_of(run(RunRequest(probe, small, data, options(probe)), tmp_path / "r"))
     assert mentioned(rows["capital/0", *CASES[probe].key]["unscored"], CASES[probe].too_long)
     if probe == "statement":
         assert rows["capital/0", 1, "sum/full"]["rank"] is not None  # its other template is shorter
@@ -244,7 +249,7 @@ def test_killed_and_resumed_is_the_same_run(probe, interruption, model, data, tm
     kind = PROBES[probe].load()
     if probe != "statement":  # which has a shard for each template
         monkeypatch.setattr(sys.modules[kind._cut.__module__], "SHARD_QUERIES", 2)
-    whole = run(probe, model, data, options(probe), tmp_path / "whole")
+    whole = run(RunRequest(probe, model, data, options(probe)), tmp_path / "whole")
     ask, asked = kind.evaluate, []
 
     def dies_at_the_second(self, shard):
@@ -255,41 +260,41 @@ def test_killed_and_resumed_is_the_same_run(probe, interruption, model, data, tm
 
     monkeypatch.setattr(kind, "evaluate", dies_at_the_second)
     with pytest.raises(interruption):
-        run(probe, model, data, options(probe), tmp_path / "killed")
+        run(RunRequest(probe, model, data, options(probe)), tmp_path / "killed")
     killed = RunFolder.open(tmp_path / "killed")
     assert not killed.is_complete()
     assert killed.finished() == {"00000"}
-    resumed = run(probe, model, data, options(probe), tmp_path / "killed")
+    resumed = run(RunRequest(probe, model, data, options(probe)), tmp_path / "killed")
     assert asked == ["00000", "00001", "00001"]  # the finished shard is not asked again
     assert resumed.predictions().equals(whole.predictions())
     assert resumed.manifest["circumstances"]["sessions"] == 2
 
 
 def test_a_finished_run_asks_nothing(model, data, tmp_path):
-    run("statement", model, data, options("statement"), tmp_path / "r")
+    run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
     before = model.tokens_run
-    run("statement", model, data, options("statement"), tmp_path / "r")
+    run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
     assert model.tokens_run == before
 
 
 def test_what_a_killed_writer_left_is_removed(model, data, tmp_path):
     """Its files are no longer locked; those of one that runs stay."""
-    run("statement", model, data, options("statement"), tmp_path / "r")
+    run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
     left = tmp_path / "r" / ".manifest.json.4194305.tmp"  # beyond the largest number that Linux gives
     at_work = tmp_path / "r" / "predictions" / f".part-00000.parquet.{os.getppid()}.tmp"
     for file in (left, at_work):
         file.write_text("half")
     with at_work.open() as writing:
         fcntl.flock(writing, fcntl.LOCK_EX)
-        run("statement", model, data, options("statement"), tmp_path / "r")
+        run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
     assert not left.exists()
     assert at_work.exists()
 
 
 def test_another_identity_is_refused_and_named(model, data, tmp_path):
-    run("statement", model, data, options("statement"), tmp_path / "r")
+    run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
     with pytest.raises(BadInput, match="another run") as error:
-        run("statement", model, data, options("statement", capitalize=False), tmp_path / "r")
+        run(RunRequest("statement", model, data, options("statement", capitalize=False)), tmp_path / "r")
     assert "options.capitalize: there True, here False" in str(error.value)
 
 
@@ -314,14 +319,14 @@ def test_an_option_that_changes_nothing_refuses_no_resume(probe, masked, data, t
         ("vocabulary", True): {*lines, "bos"},
     }[probe, masked]
     assert asked.idle().keys() == expected
-    first = run(probe, model, data, options(probe), tmp_path / "r")
+    first = run(RunRequest(probe, model, data, options(probe)), tmp_path / "r")
     for name in expected:
         with_it = options(probe, **{name: FLIPS[name]})
-        assert run(probe, model, data, with_it, tmp_path / "r").manifest == first.manifest
-        assert rows_of(run(probe, model, data, with_it, tmp_path / name)) == rows_of(first)
+        assert run(RunRequest(probe, model, data, with_it), tmp_path / "r").manifest == first.manifest
+        assert rows_of(run(RunRequest(probe, model, data, with_it), tmp_path / name)) == rows_of(first)
     for name in FLIPS.keys() - expected & PROBES[probe].options.model_fields.keys():
         with pytest.raises(BadInput, match=f"options.{name}: there "):
-            run(probe, model, data, options(probe, **{name: FLIPS[name]}), tmp_path / "r")
+            run(RunRequest(probe, model, data, options(probe, **{name: FLIPS[name]})), tmp_path / "r")
 
 
 def test_of_data_without_templates_no_option_of_lines_is_idle(data, tmp_path):
@@ -332,25 +337,25 @@ def test_of_data_without_templates_no_option_of_lines_is_idle(data, tmp_path):
 
 def test_an_option_without_effect_is_told(model, data, tmp_path, caplog):
     caplog.set_level("INFO", "fathom")
-    run("statement", model, data, options("statement", shots=3), tmp_path / "r")
+    run(RunRequest("statement", model, data, options("statement", shots=3)), tmp_path / "r")
     assert correspond(caplog.messages, ("--shots 3", "no effect"))
 
 
 def test_data_of_another_name_are_the_same_data(model, data, tmp_path):
     """A folder that was renamed; what is in it tells, and other data of the same name are refused."""
-    first = run("statement", model, data, options("statement"), tmp_path / "r")
+    first = run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
     renamed = replace(data, name="renamed")
     assert renamed.content_hash == data.content_hash
-    assert run("statement", model, renamed, options("statement"), tmp_path / "r").manifest == first.manifest
+    assert run(RunRequest("statement", model, renamed, options("statement")), tmp_path / "r").manifest == first.manifest
     other = replace(data, queries=data.queries[:3])
     with pytest.raises(BadInput, match=r"data\.content_hash: there"):
-        run("statement", model, other, options("statement"), tmp_path / "r")
+        run(RunRequest("statement", model, other, options("statement")), tmp_path / "r")
 
 
 def test_surroundings_are_circumstances(model, data, tmp_path, monkeypatch):
     """Versions, platform and time stand in the manifest; they are no part of the identity, and those of an earlier
     session are kept where they were others."""
-    folder = run("statement", model, data, options("statement"), tmp_path / "r")
+    folder = run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
     noted = folder.manifest["circumstances"]
     assert noted["versions"]["torch"] == version("torch")
     extra = {name for name in ("peft", "bitsandbytes") if find_spec(name) is not None}
@@ -359,40 +364,40 @@ def test_surroundings_are_circumstances(model, data, tmp_path, monkeypatch):
     assert "resumed" not in noted
     next((tmp_path / "r" / "predictions").iterdir()).unlink()
     monkeypatch.setattr("fathom.store.surroundings.version", lambda name: "99")
-    again = run("statement", model, data, options("statement"), tmp_path / "r").manifest["circumstances"]
+    again = run(RunRequest("statement", model, data, options("statement")), tmp_path / "r").manifest["circumstances"]
     assert again["versions"]["torch"] == "99"
     assert again["earlier_versions"] == [noted["versions"]]
     assert (again["begun"], again["resumed"] >= noted["begun"]) == (noted["begun"], True)
 
 
 def test_a_run_from_before_an_option_goes_on_without_it(model, data, tmp_path):
-    run("statement", model, data, options("statement"), tmp_path / "r")
+    run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
     file = tmp_path / "r" / "manifest.json"
     manifest = json.loads(file.read_text())
     del manifest["identity"]["options"]["perplexity"]
     file.write_text(json.dumps(manifest))
-    assert run("statement", model, data, options("statement"), tmp_path / "r").is_complete()
+    assert run(RunRequest("statement", model, data, options("statement")), tmp_path / "r").is_complete()
     with pytest.raises(BadInput, match=r"options\.perplexity: there None, here True"):
-        run("statement", model, data, options("statement", perplexity=True), tmp_path / "r")
+        run(RunRequest("statement", model, data, options("statement", perplexity=True)), tmp_path / "r")
 
 
 def test_a_folder_with_something_else_is_refused(model, data, tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(BadInput, match="not a run"):
-        run("statement", model, data, options("statement"), tmp_path)
+        run(RunRequest("statement", model, data, options("statement")), tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_killed_before_the_manifest_is_no_obstacle(model, data, tmp_path):
-    run("statement", model, data, options("statement"), tmp_path / "r")
+    run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
     for file in ("manifest.json", *(tmp_path / "r" / "predictions").iterdir()):
         (tmp_path / "r" / file).unlink()
     (tmp_path / "r" / "predictions").rmdir()
-    assert run("statement", model, data, options("statement"), tmp_path / "r").is_complete()
+    assert run(RunRequest("statement", model, data, options("statement")), tmp_path / "r").is_complete()
 
 
 def test_a_damaged_part_is_named(model, data, tmp_path):
-    folder = run("statement", model, data, options("statement"), tmp_path / "r")
+    folder = run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
     (tmp_path / "r" / "predictions" / "part-00001.parquet").write_bytes(b"no parquet")
     with pytest.raises(BadInput, match=mentions("part-00001.parquet")):
         folder.predictions()
@@ -401,7 +406,7 @@ def test_a_damaged_part_is_named(model, data, tmp_path):
 def test_out_is_a_file(model, data, tmp_path):
     (tmp_path / "r").write_text("mine")
     with pytest.raises(BadInput, match="is a file"):
-        run("statement", model, data, options("statement"), tmp_path / "r")
+        run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
 
 
 def test_a_full_disk_keeps_what_is_finished(model, data, tmp_path, monkeypatch):
@@ -416,10 +421,10 @@ def test_a_full_disk_keeps_what_is_finished(model, data, tmp_path, monkeypatch):
     real = folder_module.write_table
     monkeypatch.setattr(folder_module, "write_table", write)
     with pytest.raises(RunFailed, match="No space left"):
-        run("statement", model, data, options("statement"), tmp_path / "r")
+        run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
     monkeypatch.setattr(folder_module, "write_table", real)
     assert RunFolder.open(tmp_path / "r").finished() == {"00000"}
-    assert run("statement", model, data, options("statement"), tmp_path / "r").is_complete()
+    assert run(RunRequest("statement", model, data, options("statement")), tmp_path / "r").is_complete()
 
 
 def test_a_device_that_vanishes_keeps_what_is_finished(model, data, tmp_path, monkeypatch):
@@ -436,10 +441,10 @@ def test_a_device_that_vanishes_keeps_what_is_finished(model, data, tmp_path, mo
 
     monkeypatch.setattr(StatementProbe, "evaluate", ask)
     with pytest.raises(RunFailed, match=mentions("CUDA")):
-        run("statement", model, data, options("statement"), tmp_path / "r")
+        run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
     monkeypatch.setattr(StatementProbe, "evaluate", real)
     assert RunFolder.open(tmp_path / "r").finished() == {"00000"}
-    assert run("statement", model, data, options("statement"), tmp_path / "r").is_complete()
+    assert run(RunRequest("statement", model, data, options("statement")), tmp_path / "r").is_complete()
 
 
 OTHER = {
@@ -496,28 +501,30 @@ def test_every_option_is_identity_or_circumstance(probe):
 
 
 def test_the_manifest_repeats_the_run(model, data, tmp_path):
-    folder = run("statement", model, data, options("statement", limit=2, seed=3), tmp_path / "r")
+    folder = run(RunRequest("statement", model, data, options("statement", limit=2, seed=3)), tmp_path / "r")
     identity = json.loads((tmp_path / "r" / "manifest.json").read_text())["identity"]
     again = PROBES["statement"].options(**identity["options"])
-    assert run("statement", model, data, again, tmp_path / "again").predictions().equals(folder.predictions())
+    assert (
+        run(RunRequest("statement", model, data, again), tmp_path / "again").predictions().equals(folder.predictions())
+    )
 
 
 def test_templates_that_are_not_there(model, data, tmp_path):
     with pytest.raises(BadInput, match=mentions("capital", "template 2", "0 to 1")):
-        run("statement", model, data, options("statement", templates=(0, 2)), tmp_path / "r")
+        run(RunRequest("statement", model, data, options("statement", templates=(0, 2))), tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
 
 def test_one_candidate_says_nothing(model, data, tmp_path):
     space = CandidateSet("capital", ("p",), ("Paris",))
     alone = replace(data, queries=data.queries[:1], candidates={"capital": space})
-    folder = run("statement", model, alone, options("statement"), tmp_path / "r")
+    folder = run(RunRequest("statement", model, alone, options("statement")), tmp_path / "r")
     assert correspond({row["unscored"] for row in folder.predictions().to_pylist()}, "one candidate")
 
 
 def test_max_rank_is_one_rule_for_all_templates(model, data, tmp_path):
     """The second template begins with the answer, so it is scored in full; the first is searched."""
-    folder = run("statement", model, data, PROBES["statement"].options(max_rank=1), tmp_path / "r")
+    folder = run(RunRequest("statement", model, data, PROBES["statement"].options(max_rank=1)), tmp_path / "r")
     rows = [row for row in folder.predictions().to_pylist() if row["unscored"] is None]
     assert {row["template"] for row in rows} == {0, 1}
     for row in rows:
@@ -537,7 +544,7 @@ def test_what_was_counted_survives_a_kill(model, data, tmp_path, monkeypatch):
 
     monkeypatch.setattr(RunFolder, "add_shard", dies)
     with pytest.raises(KeyboardInterrupt):
-        run("statement", model, data, options("statement"), tmp_path / "r")
+        run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
     assert RunFolder.open(tmp_path / "r").manifest["circumstances"]["statements"] == 12
 
 
@@ -557,11 +564,11 @@ def test_a_second_process_says_who_is_at_work_and_stops(model, data, tmp_path):
     with first:
         first.stdout.readline()
         with pytest.raises(BadInput, match=mentions(f"process {first.pid} ")):
-            run("statement", model, data, StatementOptions(), tmp_path / "run")
+            run(RunRequest("statement", model, data, StatementOptions()), tmp_path / "run")
         assert [file.name for file in (tmp_path / "run").iterdir()] == [AT_WORK]
         first.kill()
         first.wait()
-    folder = run("statement", model, data, StatementOptions(), tmp_path / "run")
+    folder = run(RunRequest("statement", model, data, StatementOptions()), tmp_path / "run")
     assert folder.is_complete()
     assert not (folder.path / AT_WORK).exists()
     with exclusive_folder(tmp_path / "new"):

@@ -29,7 +29,7 @@ from fathom.probes import PROBES
 from fathom.probes.base import few_shot_lines
 from fathom.probes.embedding import tail_prompt, tail_template
 from fathom.probes.options import EmbeddingOptions, FewShotOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.store.folder import RunFolder
 from tests.conftest import TINY_VOCABULARY, build, make_local
 from tests.engine.test_causal import LLAMA, TREES
@@ -177,7 +177,10 @@ def test_too_few_triples_to_draw_from():
 
 def test_all_mistakes_are_shown_at_once(tmp_path):
     with pytest.raises(BadInput) as error:
-        run("embedding", gpt2(), data(), EmbeddingOptions(tail_template="D", pooling="cls", shots=9), tmp_path / "r")
+        run(
+            RunRequest("embedding", gpt2(), data(), EmbeddingOptions(tail_template="D", pooling="cls", shots=9)),
+            tmp_path / "r",
+        )
     faults = [fault.split(":")[0] for fault in error.value.faults]
     assert correspond(faults, "--tail-template D", "--pooling cls", ("9 few-shot", "5 triples"))
     assert not (tmp_path / "r").exists()
@@ -329,7 +332,7 @@ def test_ranks_equal_one_prompt_at_a_time(described, tmp_path):
     options = EmbeddingOptions(shots=3)
     lines = few_shot_lines(options, source)
     prompts = [lines.prompt(query) for query in source.queries]
-    rows = run("embedding", model, source, options, tmp_path / "r").predictions().to_pylist()
+    rows = run(RunRequest("embedding", model, source, options), tmp_path / "r").predictions().to_pylist()
     expected = plain_scores(model, source, prompts, tail_template("deer"))
     space = source.candidates["entities"]
     assert len(rows) == len(source.queries)
@@ -349,7 +352,9 @@ def test_ranks_equal_one_prompt_at_a_time(described, tmp_path):
 
 def test_a_gold_answer_that_ties_says_so(tmp_path):
     """Without descriptions the two banks share every score: the one that is right has the other level with it."""
-    rows = run("embedding", gpt2(), data(described=False), EmbeddingOptions(shots=3), tmp_path / "r").predictions()
+    rows = run(
+        RunRequest("embedding", gpt2(), data(described=False), EmbeddingOptions(shots=3)), tmp_path / "r"
+    ).predictions()
     bank = rows.to_pylist()[3]
     assert bank["query_id"] == "test/3"
     assert bank["rank_pessimistic"] == bank["rank_optimistic"] + 1
@@ -357,17 +362,21 @@ def test_a_gold_answer_that_ties_says_so(tmp_path):
 
 def test_batches_change_no_score(tmp_path):
     source = data()
-    large = run("embedding", gpt2(), source, EmbeddingOptions(shots=3), tmp_path / "a").predictions().to_pylist()
+    large = (
+        run(RunRequest("embedding", gpt2(), source, EmbeddingOptions(shots=3)), tmp_path / "a")
+        .predictions()
+        .to_pylist()
+    )
     small = EmbeddingOptions(shots=3, batch_tokens=40)
-    for one, other in zip(large, run("embedding", gpt2(), source, small, tmp_path / "b").predictions().to_pylist(),
-                          strict=True):  # fmt: skip
+    rows = run(RunRequest("embedding", gpt2(), source, small), tmp_path / "b").predictions().to_pylist()
+    for one, other in zip(large, rows, strict=True):
         np.testing.assert_allclose(one["scores"], other["scores"], atol=1e-4)
 
 
 def test_a_killed_encoding_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(fathom.store.vectors, "PIECE", 3)
     model, source, options = gpt2(), data(), EmbeddingOptions(shots=3)
-    whole = run("embedding", model, source, options, tmp_path / "whole")
+    whole = run(RunRequest("embedding", model, source, options), tmp_path / "whole")
     pieces = sorted(file.name for file in (tmp_path / "whole" / "artifacts").iterdir())
     assert pieces == ["vectors-00000.npy", "vectors-00001.npy", "vectors-00002.npy"]
     write, written = fathom.store.vectors.VectorStore.write, []
@@ -380,8 +389,8 @@ def test_a_killed_encoding_goes_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(fathom.store.vectors.VectorStore, "write", dies_at_the_second)
     with pytest.raises(KeyboardInterrupt):
-        run("embedding", model, source, options, tmp_path / "killed")
-    resumed = run("embedding", model, source, options, tmp_path / "killed")
+        run(RunRequest("embedding", model, source, options), tmp_path / "killed")
+    resumed = run(RunRequest("embedding", model, source, options), tmp_path / "killed")
     assert written == [0, 1, 1, 2]
     assert resumed.predictions().equals(whole.predictions())
     assert resumed.manifest["circumstances"]["encoded_candidate_texts"] == 8
@@ -389,11 +398,11 @@ def test_a_killed_encoding_goes_on(tmp_path, monkeypatch):
 
 def test_a_damaged_piece_is_named(tmp_path):
     model, source, options = gpt2(), data(), EmbeddingOptions(shots=3)
-    run("embedding", model, source, options, tmp_path / "r")
+    run(RunRequest("embedding", model, source, options), tmp_path / "r")
     (tmp_path / "r" / "predictions" / "part-00000.parquet").unlink()
     (tmp_path / "r" / "artifacts" / "vectors-00000.npy").write_bytes(b"no numpy")
     with pytest.raises(BadInput, match=mentions("00000.npy")):
-        run("embedding", model, source, options, tmp_path / "r")
+        run(RunRequest("embedding", model, source, options), tmp_path / "r")
 
 
 def test_candidates_that_do_not_fit_are_counted(tmp_path):
@@ -402,7 +411,7 @@ def test_candidates_that_do_not_fit_are_counted(tmp_path):
     about_it = Query("long", "r1", "deer", "n1", ("n7",), "entities")
     source = QuerySet(source.name, (*source.queries, about_it), source.candidates, source.relations, graph=source.graph)
     options = EmbeddingOptions(shots=0, tail_template="{name} means in one word: {name} or " + "-" * 12)
-    folder = run("embedding", gpt2(window=60), source, options, tmp_path / "r")
+    folder = run(RunRequest("embedding", gpt2(window=60), source, options), tmp_path / "r")
     rows = {row["query_id"]: row for row in folder.predictions().to_pylist()}
     # BOS, 2 · 15 letters and 36 more
     assert mentioned(rows["long"]["unscored"], "67 tokens", "window of 60")
@@ -419,7 +428,7 @@ def test_descriptions_are_shortened_to_fit(tmp_path):
     "accepts deposits" what is below; and "animal" leaves 11 of "a living being"."""
     options = {"shots": 0, "tail_template": '{name}: {description}. In a word: "'}
     model = gpt2(window=34)
-    folder = run("embedding", model, data(), EmbeddingOptions(**options), tmp_path / "r")
+    folder = run(RunRequest("embedding", model, data(), EmbeddingOptions(**options)), tmp_path / "r")
     probe = PROBES["embedding"].load()(EmbeddingOptions(**options), model, data())
     texts = dict(zip(data().candidates["entities"].ids, probe._texts("entities"), strict=True))
     assert (texts["n3"], texts["n4"]) == ('bank: sloping land. In a word: "', 'bank: accepts depos. In a word: "')
@@ -428,7 +437,7 @@ def test_descriptions_are_shortened_to_fit(tmp_path):
     assert correspond(folder.manifest["circumstances"]["notes"], "shortened entities: 2 of 8")
     assert json.loads((tmp_path / "r" / "artifacts" / "shortened.json").read_text()) == {"entities": ["n4", "n8"]}
     assert {row["num_candidates"] for row in folder.predictions().to_pylist()} == {8}
-    whole = run("embedding", model, data(), EmbeddingOptions(**options, shorten=False), tmp_path / "whole")
+    whole = run(RunRequest("embedding", model, data(), EmbeddingOptions(**options, shorten=False)), tmp_path / "whole")
     assert {row["num_candidates"] for row in whole.predictions().to_pylist()} == {6}
 
 
@@ -442,24 +451,28 @@ def test_queries_that_cannot_be_asked_stay(tmp_path):
     odd = (Query("one", "r1", "deer", "n1", ("n2",), "alone"), *odd)
     spaces = {"alone": alone, **source.candidates}
     source = QuerySet(source.name, odd, spaces, source.relations, graph=source.graph)
-    rows = run("embedding", gpt2(), source, EmbeddingOptions(shots=1), tmp_path / "r").predictions().to_pylist()
+    rows = (
+        run(RunRequest("embedding", gpt2(), source, EmbeddingOptions(shots=1)), tmp_path / "r")
+        .predictions()
+        .to_pylist()
+    )
     assert correspond([row["unscored"] for row in rows], "one candidate", "no name", "not among")
 
 
 def test_encoder_models_and_embedded_data(tmp_path):
     network = build("BertForMaskedLM", vocab_size=260, **BERT | {"max_position_embeddings": 512})
     model = make_local(network, byte_tokenizer(), Attention.BIDIRECTIONAL)
-    folder = run("embedding", model, read("geography"), EmbeddingOptions(limit=20), tmp_path / "r")
+    folder = run(RunRequest("embedding", model, read("geography"), EmbeddingOptions(limit=20)), tmp_path / "r")
     assert folder.manifest["identity"]["resolved"]["pooling"] == "mean"
     assert all(row["rank"] >= 1 for row in folder.predictions().to_pylist())
     with pytest.raises(BadInput, match=mentions("first token", "causal")):
-        run("embedding", gpt2(), read("geography"), EmbeddingOptions(pooling="cls"), tmp_path / "s")
+        run(RunRequest("embedding", gpt2(), read("geography"), EmbeddingOptions(pooling="cls")), tmp_path / "s")
 
 
 def test_bear_folder(shared_data: Path, gpt2_words, tmp_path):
     """Appendix C.2: an answer space per relation, no descriptions."""
     options = EmbeddingOptions(relations=("P272", "P1412"), limit=12)
-    folder = run("embedding", gpt2_words, read(shared_data / "bear" / "BEAR"), options, tmp_path / "r")
+    folder = run(RunRequest("embedding", gpt2_words, read(shared_data / "bear" / "BEAR"), options), tmp_path / "r")
     rows = RunFolder.open(folder.path).predictions().to_pylist()
     assert len(rows) == 12
     assert all(row["rank"] >= 1 and len(row["scores"]) == row["num_candidates"] for row in rows)

@@ -42,7 +42,7 @@ from fathom.engine.scoring.memory import Budget
 from fathom.engine.scoring.pseudowords import pseudowords
 from fathom.engine.scoring.slots import CandidateTokens, MaskCount, Slot, SlotPooling, SlotScoring
 from fathom.probes.options import OntologyOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.results.estimates import NOTHING
 from fathom.results.metrics.uncertainty import interval
 from fathom.results.names import folder_names
@@ -517,7 +517,9 @@ def test_a_given_memorising_run_is_used(done, tmp_path):
     assert not (tmp_path / "tiny" / "memory-words").exists()
     own = [line for line in done.found.lines if line.setting.rule == "rdfs9"]
     assert without_recipes(own) == without_recipes(again.lines)
-    types = run("ontology", done.model, read(done.folder), OntologyOptions(relations=("type",)), tmp_path / "types")
+    types = run(
+        RunRequest("ontology", done.model, read(done.folder), OntologyOptions(relations=("type",))), tmp_path / "types"
+    )
     with pytest.raises(BadInput, match="the task subClassOf"):
         asked(done.model, done.folder, tmp_path / "b", ["rdfs9"], memory=[types])
     with pytest.raises(BadInput, match="ontology probe"):
@@ -528,7 +530,9 @@ def test_a_given_memorising_run_is_used(done, tmp_path):
 def narrow(done, tmp_path_factory):
     """A memorising run on four of the classes, of two ways of scoring."""
     options = OntologyOptions(relations=("subClassOf",), reduction=("mean", "max"), limit=4, subset="test")
-    return run("ontology", done.model, read(done.folder), options, tmp_path_factory.mktemp("memory") / "two-ways")
+    return run(
+        RunRequest("ontology", done.model, read(done.folder), options), tmp_path_factory.mktemp("memory") / "two-ways"
+    )
 
 
 def test_a_memory_of_several_ways_counts_the_studys_own(done, narrow, tmp_path):

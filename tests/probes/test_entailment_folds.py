@@ -14,7 +14,7 @@ from fathom.data.formats import read
 from fathom.data.selection.folds import FOLD, folds_of_queries, taught
 from fathom.engine.models.base import Attention
 from fathom.probes.options import OntologyOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.store.folder import RunFolder
 from tests.conftest import build, make_local
 from tests.messages import mentioned, mentions
@@ -111,10 +111,8 @@ def test_a_fold_is_asked_by_its_own_template(folder, model, tmp_path):  # noqa: 
             said = naive(model, row["prompt"], vectors, row["top_ids"][0])
             assert row["top_scores"][0] == pytest.approx(said, abs=1e-5)
     assert seen == {"1", "2", "3"}
-    memory = run(
-        "ontology", model, read(folder), OntologyOptions(soft=True, **FEW, relations=("type", "subClassOf")),
-        tmp_path / "memory",
-    )  # fmt: skip
+    options = OntologyOptions(soft=True, **FEW, relations=("type", "subClassOf"))
+    memory = run(RunRequest("ontology", model, read(folder), options), tmp_path / "memory")
     given = asked(model, folder, tmp_path / "given", ["rdfs9"], ["learnt-templates"], [memory], **FEW)
     asked_for = [{line.setting[3:]: len(set(line.items)) for line in one.lines} for one in (found, given)]
     assert asked_for[0] == asked_for[1]
@@ -124,9 +122,10 @@ class TestInput:
     def test_a_memory_learnt_otherwise(self, folder, model, tmp_path):  # noqa: F811
         options = {"soft": True, "epochs": 1, "relations": ("type", "subClassOf")}
         crossed = run(
-            "ontology", model, read(folder), OntologyOptions(**options, cross_validate=True, folds=4), tmp_path / "c"
+            RunRequest("ontology", model, read(folder), OntologyOptions(**options, cross_validate=True, folds=4)),
+            tmp_path / "c",
         )
-        held_out = run("ontology", model, read(folder), OntologyOptions(**options), tmp_path / "h")
+        held_out = run(RunRequest("ontology", model, read(folder), OntologyOptions(**options)), tmp_path / "h")
         across = {"cross_validate": True}
         for memory, own, line in (
             (crossed, {}, "learnt with --cross-validate"),

@@ -22,6 +22,7 @@ from fathom.engine.scoring.causal import causal_log_probs
 from fathom.engine.scoring.memory import Budget
 from fathom.probes import PROBES
 from fathom.probes.options import OntologyOptions
+from fathom.probes.run import RunRequest
 from fathom.probes.run.forecast import Forecaster, Pass, Stopwatch, counted, duration
 from fathom.probes.run.setup import set_up
 from fathom.probes.statement import StatementProbe
@@ -88,12 +89,12 @@ def test_counts_are_those_of_the_engine(
     if kind == "masked":  # checks how to run the last layer at a few positions
         model.hidden_at(model.embed(torch.zeros((2, 4), dtype=torch.long)), torch.zeros((2, 1), dtype=torch.long))
     ran.clear()
-    evaluator, setup = set_up(entry, model, data, options)
+    evaluator, setup = set_up(RunRequest(entry, model, data, options))
     evaluator.prepare(tmp_path, unseen)
     for shard in setup.plan:
         evaluator.evaluate(shard)
     expected = sum(ran.values())
-    found = Forecaster().forecast(entry, path, data, options)
+    found = Forecaster().forecast(RunRequest(entry, path, data, options))
     assert (found.queries, found.tokens) == (3, expected)
 
 
@@ -132,7 +133,7 @@ def test_large_shards_are_not_evaluated_if_small_ones_take_long(
 
     monkeypatch.setattr(StatementProbe, "evaluate", noted)
     found = Forecaster(lambda: float(len(shards))).forecast(
-        PROBES.find("statement"), planted["causal"], read("geography"), options
+        RunRequest(PROBES.find("statement"), planted["causal"], read("geography"), options)
     )
     is_cut = seconds == 0
     assert (len(shards) == 1) == is_cut
@@ -143,10 +144,10 @@ def test_servers_are_not_called(planted: dict[str, str]) -> None:
     """Four calls for two questions in two orders; a text for each letter of a local one."""
     path, server = planted["causal"], {"server": "http://localhost:1/v1", "limit": 2}
     options = PROBES.find("choice").options(**server, orders=2, options=3)
-    found = Forecaster().forecast(PROBES.find("choice"), "served", read("geography"), options)
+    found = Forecaster().forecast(RunRequest(PROBES.find("choice"), "served", read("geography"), options))
     assert (found.queries, found.texts, found.calls, found.seconds) == (2, 4, 4, None)
     options = PROBES.find("statement").options(**server, tokenizer=path, relations=("continent",), templates=(0,))
-    found = Forecaster().forecast(PROBES.find("statement"), "served", read("geography"), options)
+    found = Forecaster().forecast(RunRequest(PROBES.find("statement"), "served", read("geography"), options))
     assert found.calls == found.texts == 2 * len(read("geography").candidates["continent"])
 
 

@@ -23,7 +23,7 @@ from fathom.engine.models.generation import generate_greedily, until
 from fathom.engine.scoring.answers import Matcher, answer_key, split_answers
 from fathom.probes.generation import GenerationProbe, _answer_on_line
 from fathom.probes.options import GenerationOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.results.answers import error_table
 from fathom.results.loading import read_facts
 from fathom.results.metrics.descriptive import harmonic_mean, set_score
@@ -468,7 +468,9 @@ def test_answers_worked_out_by_hand(tmp_path):
 
     Credits 2/3, 1/2, 0, 1: accuracy 13/24. Mean P 1/2, mean R 5/8: F1 = 2 · 5/16 / (9/8) = 5/9.
     """
-    folder = run("generation", ScriptedModel(WORDS, SAYS), cities(), GenerationOptions(shots=2), tmp_path / "r")
+    folder = run(
+        RunRequest("generation", ScriptedModel(WORDS, SAYS), cities(), GenerationOptions(shots=2)), tmp_path / "r"
+    )
     rows = {row["query_id"]: row for row in folder.predictions().to_pylist()}
     assert [row["correct"] for row in rows.values()] == pytest.approx([2 / 3, 1 / 2, 0, 1])
     assert all(row["answers"] == ["Rome", "Lima"] and row["answer_ids"] == ["r", "l"] for row in rows.values())
@@ -488,7 +490,8 @@ def test_answers_worked_out_by_hand(tmp_path):
 
 def test_an_empty_answer_is_wrong_not_unscored(tmp_path):
     folder = run(
-        "generation", ScriptedModel(WORDS, {"?": {"%": 9.0}}), cities(), GenerationOptions(shots=0), tmp_path / "r"
+        RunRequest("generation", ScriptedModel(WORDS, {"?": {"%": 9.0}}), cities(), GenerationOptions(shots=0)),
+        tmp_path / "r",
     )
     for row in folder.predictions().to_pylist():
         assert (row["answers"], row["correct"], row["unscored"]) == ([], 0.0, None)
@@ -498,7 +501,8 @@ def test_relations_without_a_question_are_asked_by_lines(tmp_path):
     data = cities()
     plain = replace(data, relations={"city": replace(data.relations["city"], questions=())})
     folder = run(
-        "generation", ScriptedModel(WORDS, SAYS), plain, GenerationOptions(shots=2, max_new_tokens=1), tmp_path / "r"
+        RunRequest("generation", ScriptedModel(WORDS, SAYS), plain, GenerationOptions(shots=2, max_new_tokens=1)),
+        tmp_path / "r",
     )
     rows = folder.predictions().to_pylist()
     assert all(row["template"] == -1 and row["answers"] == ["Rome"] for row in rows)
@@ -510,15 +514,15 @@ def test_relations_without_a_question_are_asked_by_lines(tmp_path):
 def test_own_questions_replace_the_datas_and_make_another_run(tmp_path):
     (tmp_path / "q.csv").write_text("city, is [X]?\ncity, Where? [X]?\nelsewhere, [X]?\n")
     model, chosen = ScriptedModel(WORDS, SAYS), GenerationOptions(shots=1, questions=tmp_path / "q.csv")
-    folder = run("generation", model, cities(), chosen, tmp_path / "r")
+    folder = run(RunRequest("generation", model, cities(), chosen), tmp_path / "r")
     assert {row["template"] for row in folder.predictions().to_pylist()} == {0, 1}
     assert "questions:" in summarise(folder).headlines[0].numbers["accuracy"].recipe
     (tmp_path / "q.csv").write_text("city, Is [X]?\n")
     with pytest.raises(BadInput, match=r"resolved\.questions"):
-        run("generation", model, cities(), chosen, tmp_path / "r")
+        run(RunRequest("generation", model, cities(), chosen), tmp_path / "r")
     (tmp_path / "q.csv").write_text("elsewhere, Is [X]?\n")
     with pytest.raises(BadInput, match=r"--questions .*\bcity\b"):
-        run("generation", model, cities(), chosen, tmp_path / "other")
+        run(RunRequest("generation", model, cities(), chosen), tmp_path / "other")
 
 
 def test_what_cannot_be_asked_is_kept_with_its_reason(tmp_path):
@@ -531,7 +535,7 @@ def test_what_cannot_be_asked_is_kept_with_its_reason(tmp_path):
         last,
     )
     odd = replace(data, queries=asked)
-    folder = run("generation", ScriptedModel(WORDS, SAYS), odd, GenerationOptions(shots=1), tmp_path / "r")
+    folder = run(RunRequest("generation", ScriptedModel(WORDS, SAYS), odd, GenerationOptions(shots=1)), tmp_path / "r")
     reasons = [row["unscored"] for row in folder.predictions().to_pylist()]
     assert correspond(reasons, "for the tail", "the subject", "answer elsewhere", None)
 
@@ -563,8 +567,8 @@ def random_model_and_data() -> tuple[object, QuerySet]:
 def test_batch_size_changes_no_answer(per_query, tmp_path):
     model, data = random_model_and_data()
     asked = {"shots": 3, "max_new_tokens": 6, "per_query_shots": per_query}
-    one = run("generation", model, data, GenerationOptions(**asked, batch_tokens=1), tmp_path / "one")
-    many = run("generation", model, data, GenerationOptions(**asked), tmp_path / "many")
+    one = run(RunRequest("generation", model, data, GenerationOptions(**asked, batch_tokens=1)), tmp_path / "one")
+    many = run(RunRequest("generation", model, data, GenerationOptions(**asked)), tmp_path / "many")
     assert one.predictions().equals(many.predictions())
     assert len({row["answers"][0] for row in many.predictions().to_pylist()}) > 5
 
@@ -572,7 +576,7 @@ def test_batch_size_changes_no_answer(per_query, tmp_path):
 def test_out_of_memory_halves_the_batch_and_goes_on(tmp_path, monkeypatch):
     model, data = random_model_and_data()
     asked = GenerationOptions(shots=3, max_new_tokens=6)
-    whole = run("generation", model, data, asked, tmp_path / "whole")
+    whole = run(RunRequest("generation", model, data, asked), tmp_path / "whole")
     sizes, generate = [], model.generate
 
     def small(texts, *options):
@@ -582,7 +586,7 @@ def test_out_of_memory_halves_the_batch_and_goes_on(tmp_path, monkeypatch):
         return generate(texts, *options)
 
     monkeypatch.setattr(model, "generate", small)
-    folder = run("generation", model, data, asked, tmp_path / "small")
+    folder = run(RunRequest("generation", model, data, asked), tmp_path / "small")
     assert max(sizes) > 8
     assert folder.manifest["circumstances"]["halvings"] > 0
     assert folder.predictions().equals(whole.predictions())

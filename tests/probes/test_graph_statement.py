@@ -17,7 +17,7 @@ from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.engine.models.local import LocalModel
 from fathom.probes.options import StatementOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from tests.conftest import build, make_local
 from tests.messages import mentions
 
@@ -83,7 +83,7 @@ def model(request: pytest.FixtureRequest, gpt2: PreTrainedTokenizerBase) -> Loca
 
 
 def answers(model: LocalModel, data: QuerySet, out: Path, **options: object) -> dict[tuple[str, str], dict]:
-    folder = run("statement", model, data, StatementOptions(**options), out)
+    folder = run(RunRequest("statement", model, data, StatementOptions(**options)), out)
     return {(row["query_id"], row["scoring"]): row for row in folder.predictions().to_pylist()}
 
 
@@ -150,7 +150,7 @@ def test_templates_cannot_be_chosen_where_there_are_none(
     kind, shape = SHAPES["gpt2"]
     model = make_local(build(kind, **shape, vocab_size=len(gpt2)), gpt2)
     with pytest.raises(BadInput, match="no templates"):
-        run("statement", model, graph_data, StatementOptions(templates=(0,)), tmp_path / "run")
+        run(RunRequest("statement", model, graph_data, StatementOptions(templates=(0,))), tmp_path / "run")
 
 
 def test_a_prompt_beyond_the_window(graph_data: QuerySet, gpt2: PreTrainedTokenizerBase, tmp_path: Path) -> None:
@@ -165,4 +165,4 @@ def test_too_few_triples_to_draw_from(graph_data: QuerySet, gpt2: PreTrainedToke
     kind, shape = SHAPES["gpt2"]
     model = make_local(build(kind, **shape, vocab_size=len(gpt2)), gpt2)
     with pytest.raises(BadInput, match=mentions("5000")):
-        run("statement", model, graph_data, StatementOptions(shots=5000), tmp_path / "run")
+        run(RunRequest("statement", model, graph_data, StatementOptions(shots=5000)), tmp_path / "run")

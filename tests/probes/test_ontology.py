@@ -32,7 +32,7 @@ from fathom.engine.scoring.slots import (
 )
 from fathom.probes import ontology
 from fathom.probes.options import ClozeOptions, OntologyOptions, StatementOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.results.metrics.ranking import by_frequency, reciprocal_mean_rank
 from fathom.results.names import short_names
 from fathom.results.rows import Rows
@@ -140,7 +140,7 @@ def test_learnt_templates_equal_a_loop_over_candidates(model, tmp_path):
     options = OntologyOptions(
         soft=True, masks=("several", "one"), reduction=("mean", "max", "first"), epochs=1, batch_tokens=64
     )
-    folder = run("ontology", model, town(), options, tmp_path / "r")
+    folder = run(RunRequest("ontology", model, town(), options), tmp_path / "r")
     rows = folder.predictions().to_pylist()
     assert len(rows) == 8 * 6
     for row in rows:
@@ -157,8 +157,10 @@ def test_learnt_templates_equal_a_loop_over_candidates(model, tmp_path):
 def test_manual_templates_are_those_of_the_cloze_probe(model, tmp_path):
     """The whole table from one set of passes: as many sequences as numbers of masks, not as ways."""
     ways = {"masks": ("several", "one"), "reduction": ("mean", "max", "first")}
-    ours = run("ontology", model, town(), OntologyOptions(**ways), tmp_path / "ontology")
-    theirs = run("cloze", model, town(), ClozeOptions(subset="test", pool="relation", **ways), tmp_path / "cloze")
+    ours = run(RunRequest("ontology", model, town(), OntologyOptions(**ways)), tmp_path / "ontology")
+    theirs = run(
+        RunRequest("cloze", model, town(), ClozeOptions(subset="test", pool="relation", **ways)), tmp_path / "cloze"
+    )
     assert ours.predictions().equals(theirs.predictions())
     lengths = {
         len(ids) - 1
@@ -166,7 +168,7 @@ def test_manual_templates_are_those_of_the_cloze_probe(model, tmp_path):
     }
     asked = 6 * len(TEMPLATES) + 2  # sentences: six things by two templates, two properties by one
     assert ours.manifest["circumstances"]["sequences"] == asked * len(lengths | {1})
-    several = run("ontology", model, town(), OntologyOptions(), tmp_path / "several")
+    several = run(RunRequest("ontology", model, town(), OntologyOptions()), tmp_path / "several")
     assert several.manifest["circumstances"]["sequences"] == asked * len(lengths)
 
 
@@ -175,7 +177,7 @@ def test_manual_templates_are_those_of_the_cloze_probe(model, tmp_path):
 def test_training_lowers_the_loss_and_leaves_the_model_alone(model, tmp_path, loss):
     before = digest(model)
     options = OntologyOptions(soft=True, loss=loss, epochs=30, learning_rate=0.1, relations=("type",))
-    run("ontology", model, town(), options, tmp_path / "r")
+    run(RunRequest("ontology", model, town(), options), tmp_path / "r")
     assert digest(model) == before
     assert all(weight.grad is None for weight in model.network.parameters())
     lines = (tmp_path / "r" / "artifacts" / "soft" / "type-mask-mean.jsonl").read_text().splitlines()
@@ -279,12 +281,12 @@ def test_memory_that_ends_changes_no_loss(model, monkeypatch):
 def test_a_loss_that_is_no_number_stops(model, tmp_path, monkeypatch):
     monkeypatch.setattr(model, "hidden_at", lambda vectors, at: vectors[:, : at.shape[1]] * torch.nan)
     with pytest.raises(RunFailed, match=mentions("nan", "epoch 1, step 1", "soft template")):
-        run("ontology", model, town(), OntologyOptions(soft=True, epochs=1), tmp_path / "r")
+        run(RunRequest("ontology", model, town(), OntologyOptions(soft=True, epochs=1)), tmp_path / "r")
 
 
 def test_resuming_trains_nothing_again(model, tmp_path, monkeypatch):
     options = OntologyOptions(soft=True, epochs=2)
-    whole = run("ontology", model, town(), options, tmp_path / "whole")
+    whole = run(RunRequest("ontology", model, town(), options), tmp_path / "whole")
     assert whole.manifest["circumstances"]["trainings"] == 2
     learnt, real = [], ontology.learn
 
@@ -296,14 +298,14 @@ def test_resuming_trains_nothing_again(model, tmp_path, monkeypatch):
 
     monkeypatch.setattr(ontology, "learn", dies_at_the_second)
     with pytest.raises(KeyboardInterrupt):
-        run("ontology", model, town(), options, tmp_path / "killed")
-    resumed = run("ontology", model, town(), options, tmp_path / "killed")
+        run(RunRequest("ontology", model, town(), options), tmp_path / "killed")
+    resumed = run(RunRequest("ontology", model, town(), options), tmp_path / "killed")
     assert len(learnt) == 3  # the task whose training died, again; the other not
     assert resumed.predictions().equals(whole.predictions())
     (tmp_path / "killed" / "artifacts" / "soft" / "type-mask-mean.safetensors").write_bytes(b"no")
     (tmp_path / "killed" / "predictions" / "part-00000.parquet").unlink()
     with pytest.raises(BadInput, match=mentions("type-mask-mean.safetensors")):
-        run("ontology", model, town(), options, tmp_path / "killed")
+        run(RunRequest("ontology", model, town(), options), tmp_path / "killed")
 
 
 def test_where_learnt_tokens_begin(model):
@@ -372,12 +374,12 @@ class TestInput:
 
     def test_soft_templates_need_masks(self, tmp_path):
         with pytest.raises(BadInput, match=r"is causal: .*: fathom"):
-            run("ontology", ScriptedModel(["a"], {}), town(), OntologyOptions(soft=True), tmp_path / "r")
+            run(RunRequest("ontology", ScriptedModel(["a"], {}), town(), OntologyOptions(soft=True)), tmp_path / "r")
 
     def test_soft_templates_need_vectors(self, model, tmp_path, monkeypatch):
         monkeypatch.setattr(model, "takes_vectors", False)
         with pytest.raises(BadInput, match=mentions(model.identity.name, "vectors")):
-            run("ontology", model, town(), OntologyOptions(soft=True), tmp_path / "r")
+            run(RunRequest("ontology", model, town(), OntologyOptions(soft=True)), tmp_path / "r")
         assert not (tmp_path / "r").exists()
 
     def test_a_task_without_items_to_learn_from(self, model, tmp_path):
@@ -387,31 +389,31 @@ class TestInput:
             subsets=dict(data.subsets) | {"dev": data.subsets["dev"] - {"domain/1"}},
         )  # fmt: skip
         with pytest.raises(BadInput, match=mentions("0 items of domain", "dev")):
-            run("ontology", model, data, OntologyOptions(soft=True), tmp_path / "r")
+            run(RunRequest("ontology", model, data, OntologyOptions(soft=True)), tmp_path / "r")
         assert not (tmp_path / "r").exists()
 
     def test_data_without_subsets(self, model, tmp_path):
         data = town()
         bare = QuerySet("bare", data.queries, data.candidates, data.relations)
         with pytest.raises(BadInput, match=mentions("'test'")):
-            run("ontology", model, bare, OntologyOptions(subset="test"), tmp_path / "r")
+            run(RunRequest("ontology", model, bare, OntologyOptions(subset="test")), tmp_path / "r")
         with pytest.raises(BadInput, match=r"--soft: .*bare.*--cross-validate"):
-            run("ontology", model, bare, OntologyOptions(soft=True), tmp_path / "r")
+            run(RunRequest("ontology", model, bare, OntologyOptions(soft=True)), tmp_path / "r")
         with pytest.raises(BadInput, match="--folds 4"):
-            run("ontology", model, bare, OntologyOptions(soft=True, folds=4), tmp_path / "r")
+            run(RunRequest("ontology", model, bare, OntologyOptions(soft=True, folds=4)), tmp_path / "r")
 
     def test_own_templates(self, model, tmp_path):
         file = tmp_path / "own.jsonl"
         file.write_text(json.dumps({"relation": "domain", "template": "The domain of [X] is [Y] ."}))
         options = OntologyOptions(own_templates=file)
-        folder = run("ontology", model, town(), options, tmp_path / "r")
+        folder = run(RunRequest("ontology", model, town(), options), tmp_path / "r")
         prompts = {row["query_id"]: row["prompt"] for row in folder.predictions().to_pylist() if row["template"] == 0}
         assert prompts["domain/2"] == "The domain of knows is [Y] ."
         assert prompts["type/10"] == "Lake Kit is a [Y] ."
-        run("ontology", model, town(), OntologyOptions(own_templates=file), tmp_path / "r")
+        run(RunRequest("ontology", model, town(), OntologyOptions(own_templates=file)), tmp_path / "r")
         file.write_text(json.dumps({"relation": "domain", "template": "Whoever [X] is a [Y] ."}))
         with pytest.raises(BadInput, match=r"resolved\.own_templates"):
-            run("ontology", model, town(), options, tmp_path / "r")
+            run(RunRequest("ontology", model, town(), options), tmp_path / "r")
 
     @pytest.mark.parametrize(
         ("line", "fault"),
@@ -426,13 +428,16 @@ class TestInput:
     def test_own_templates_that_are_none(self, model, tmp_path, line, fault):
         (tmp_path / "own.jsonl").write_text(line)
         with pytest.raises(BadInput, match=mentions(fault)):
-            run("ontology", model, town(), OntologyOptions(own_templates=tmp_path / "own.jsonl"), tmp_path / "r")
+            run(
+                RunRequest("ontology", model, town(), OntologyOptions(own_templates=tmp_path / "own.jsonl")),
+                tmp_path / "r",
+            )
 
     def test_own_templates_are_not_learnt(self, model, tmp_path):
         (tmp_path / "own.jsonl").write_text('{"relation": "type", "template": "[X] a [Y]"}')
         options = OntologyOptions(own_templates=tmp_path / "own.jsonl", soft=True)
         with pytest.raises(BadInput, match="--own-templates, --soft"):
-            run("ontology", model, town(), options, tmp_path / "r")
+            run(RunRequest("ontology", model, town(), options), tmp_path / "r")
 
 
 def published(folder: Path) -> None:
@@ -510,7 +515,7 @@ def test_metrics_of_the_probe_by_hand(tmp_path):
     relation = Relation("type", "type", (Template("[X] is a [Y] ."),), "1:N")
     everything = {"test": frozenset(query.id for query in queries)}
     data = QuerySet("two", tuple(queries), {"classes": space}, {"type": relation}, subsets=everything)
-    folder = run("ontology", model, data, OntologyOptions(), tmp_path / "r")
+    folder = run(RunRequest("ontology", model, data, OntologyOptions()), tmp_path / "r")
     rows = {row["subject"]: row for row in folder.predictions().to_pylist()}
     assert rows["Ann"]["gold_ranks"] == [1.0, 2.0, 3.0]
     assert rows["Ina"]["gold_ranks"] == [6.5, 6.5, 6.5]
@@ -581,7 +586,9 @@ def test_what_cannot_be_scored_stands_in_the_table(tmp_path):
     data = QuerySet(
         "two", queries, {"classes": CandidateSet("classes", names, names)}, {"type": relation}, subsets=every
     )
-    folder = run("ontology", ScriptedModel(WORDS, KNOWS, masked=True), data, OntologyOptions(), tmp_path / "r")
+    folder = run(
+        RunRequest("ontology", ScriptedModel(WORDS, KNOWS, masked=True), data, OntologyOptions()), tmp_path / "r"
+    )
     [table] = summarise(folder).tables
     line, baseline = table.objects()
     assert (line["n"], line["unscored"], line["R@1"]) == (1, 1, 1)
@@ -595,7 +602,7 @@ def test_published_folder(shared_data, bert_cased, tmp_path):
     network = build("BertForMaskedLM", vocab_size=len(bert_cased), **shape)
     model = make_local(network, bert_cased, Attention.BIDIRECTIONAL)
     options = OntologyOptions(limit=40, relations=("type", "subPropertyOf", "domain"))
-    folder = run("ontology", model, read(shared_data / "ontoprobe"), options, tmp_path / "r")
+    folder = run(RunRequest("ontology", model, read(shared_data / "ontoprobe"), options), tmp_path / "r")
     rows = folder.predictions().to_pylist()
     assert all(row["unscored"] is None for row in rows)
     assert {row["num_candidates"] for row in rows if row["query_id"].startswith("type")} == {783}
@@ -622,8 +629,8 @@ def asked(folder: Path, weights, *, masked=True, **options):
     data = QuerySet("three", tuple(queries), {"classes": space}, {"type": relation}, subsets=subsets, usual="test")
     model = ScriptedModel(WORDS, weights, masked=masked)
     if masked:
-        return run("ontology", model, data, OntologyOptions(**options), folder)
-    return run("statement", model, data, StatementOptions(subset="test", **options), folder)
+        return run(RunRequest("ontology", model, data, OntologyOptions(**options)), folder)
+    return run(RunRequest("statement", model, data, StatementOptions(subset="test", **options)), folder)
 
 
 KNOWS = {"a": {"singer": 8.0, "lake": 4.0, "person": 2.0}, "class": {"person": 8.0}}
@@ -714,7 +721,7 @@ def test_losses_are_compared_where_all_else_is_equal(model, tmp_path):
     """Two runs by each loss, one of them with another way of pooling besides, which has no partner."""
     plain = {"soft": True, "epochs": 1, "relations": ("type",)}
     runs = [
-        run("ontology", model, town(), OntologyOptions(**options), tmp_path / str(number))
+        run(RunRequest("ontology", model, town(), OntologyOptions(**options)), tmp_path / str(number))
         for number, options in enumerate((plain, plain | {"loss": "nll", "reduction": ("mean", "max")}, {}))
     ]
     found = study(runs)
@@ -757,7 +764,7 @@ class TestStudyInput:
             "seed": {"limit": 4, "seed": 1},
         }
         runs = {
-            name: run("ontology", model, town(), OntologyOptions(**options), tmp_path / name)
+            name: run(RunRequest("ontology", model, town(), OntologyOptions(**options)), tmp_path / name)
             for name, options in ways.items()
         }
 

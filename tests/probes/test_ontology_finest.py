@@ -11,7 +11,7 @@ import pytest
 from fathom.data.formats import read
 from fathom.data.hierarchy import distances, kind_of_answer
 from fathom.probes.options import OntologyOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.results.metrics.ranking import finest_rank
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
@@ -45,7 +45,7 @@ def probed(data, folder: Path, weights, task: str = "type", name: str = ""):
     weights = {subject: {word: float(weight) for word, weight in own.items()} for subject, own in weights.items()}
     model = ScriptedModel(list(dict.fromkeys(words)), weights, masked=True, name=name)
     options = OntologyOptions(relations=(task,), own_templates=folder / "bare.jsonl")
-    return run("ontology", model, data, options, folder / (name or "run"))
+    return run(RunRequest("ontology", model, data, options), folder / (name or "run"))
 
 
 def asked(data, task: str = "type"):
@@ -208,7 +208,7 @@ def test_only_hierarchies_of_several_steps_have_a_profile(rooted, tmp_path, task
     (tmp_path / "bare.jsonl").write_text(f'{{"relation": "{task}", "template": "[X] [Y] ."}}\n')
     words = [*data.candidates["classes"].names, ".", *(capitalized(query.subject) for query in queries)]
     options = OntologyOptions(own_templates=tmp_path / "bare.jsonl")
-    folder = run("ontology", ScriptedModel(words, {}, masked=True), data, options, tmp_path / "run")
+    folder = run(RunRequest("ontology", ScriptedModel(words, {}, masked=True), data, options), tmp_path / "run")
     found = analyse([folder])
     assert ("first answers" in [table.title for table in tables(found)]) == profiled
     assert len(files(found)["unknown-axioms"].rows) == len(queries)

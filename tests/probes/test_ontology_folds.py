@@ -16,7 +16,7 @@ from fathom.data.selection.folds import folds_of_queries, with_folds
 from fathom.data.templates import Template
 from fathom.probes import ontology
 from fathom.probes.options import OntologyOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.results.metrics.ranking import by_frequency_of_others
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
@@ -52,19 +52,19 @@ def whole_town() -> QuerySet:
 
 def test_nothing_is_kept_back_where_nothing_is_trained(model, tmp_path):  # noqa: F811
     """Each of the 16 + 4 items once by each of its templates; the published part of such data, 6 + 2."""
-    asked = run("ontology", model, whole_town(), OntologyOptions(), tmp_path / "all").queries()
+    asked = run(RunRequest("ontology", model, whole_town(), OntologyOptions()), tmp_path / "all").queries()
     assert Counter(asked["relation"].to_pylist()) == {"type": 16, "domain": 4}
     assert len(set(asked["query_id"].to_pylist())) == 20
-    usual = run("ontology", model, town(), OntologyOptions(), tmp_path / "usual")
+    usual = run(RunRequest("ontology", model, town(), OntologyOptions()), tmp_path / "usual")
     assert Counter(usual.queries()["relation"].to_pylist()) == {"type": 6, "domain": 2}
-    every = run("ontology", model, town(), OntologyOptions(subset="all"), tmp_path / "every")
+    every = run(RunRequest("ontology", model, town(), OntologyOptions(subset="all")), tmp_path / "every")
     assert len(every.queries()) == 20
     for folder, part in ((usual, "subset:test"), (every, "subset:all")):
         assert part in summarise(folder).headlines[0].numbers["mrr"].recipe
 
 
 def test_training_still_holds_out(model, tmp_path):  # noqa: F811
-    folder = run("ontology", model, whole_town(), OntologyOptions(soft=True, epochs=1), tmp_path / "r")
+    folder = run(RunRequest("ontology", model, whole_town(), OntologyOptions(soft=True, epochs=1)), tmp_path / "r")
     assert Counter(folder.queries()["relation"].to_pylist()) == {"type": 6, "domain": 2}
     artifacts = {file.name for file in (folder.path / "artifacts").iterdir()}
     assert {"training.json", "soft"} <= artifacts
@@ -103,7 +103,7 @@ def test_each_item_is_asked_by_what_others_teach(model, tmp_path, monkeypatch): 
 
     monkeypatch.setattr(ontology.OntologyProbe, "_train", noted)
     options = OntologyOptions(soft=True, cross_validate=True, epochs=1)
-    folder = run("ontology", model, town(), options, tmp_path / "r")
+    folder = run(RunRequest("ontology", model, town(), options), tmp_path / "r")
     rows = folder.queries().to_pylist()
     assert Counter(row["relation"] for row in rows) == {"type": 16, "domain": 4}
     assert Counter(lesson.task for lesson in lessons) == {"type": 5, "domain": 4}
@@ -115,7 +115,7 @@ def test_each_item_is_asked_by_what_others_teach(model, tmp_path, monkeypatch): 
         assert sorted(id_ for part in parts for id_ in part) == sorted(
             id_ for id_ in fold if id_.startswith(lesson.task)
         )
-    again = run("ontology", model, town(), options, tmp_path / "again")
+    again = run(RunRequest("ontology", model, town(), options), tmp_path / "again")
     assert again.predictions().equals(folder.predictions())
     recipe = summarise(folder).headlines[0].numbers["mrr"].recipe
     assert "subset:all|" in recipe
@@ -128,8 +128,8 @@ def test_a_fold_asks_by_its_own_template(model, tmp_path):  # noqa: F811
     """The same item asked alone, by its fold's vectors, has the same scores: other folds' are not in its prompt, and
     a limit changes no fold and trains no more than it needs."""
     options = OntologyOptions(soft=True, cross_validate=True, epochs=1, folds=3, relations=("type",))
-    every = run("ontology", model, town(), options, tmp_path / "every")
-    one = run("ontology", model, town(), options.model_copy(update={"limit": 1}), tmp_path / "one")
+    every = run(RunRequest("ontology", model, town(), options), tmp_path / "every")
+    one = run(RunRequest("ontology", model, town(), options.model_copy(update={"limit": 1})), tmp_path / "one")
     [row] = one.predictions().to_pylist()
     [same] = [other for other in every.predictions().to_pylist() if other["query_id"] == row["query_id"]]
     np.testing.assert_allclose(row["scores"], same["scores"], atol=1e-5)  # batches of other sizes
@@ -140,7 +140,7 @@ def test_a_fold_asks_by_its_own_template(model, tmp_path):  # noqa: F811
 
 def test_a_killed_run_learns_no_fold_again(model, tmp_path, monkeypatch):  # noqa: F811
     options = OntologyOptions(soft=True, cross_validate=True, epochs=1, relations=("type",))
-    whole = run("ontology", model, town(), options, tmp_path / "whole")
+    whole = run(RunRequest("ontology", model, town(), options), tmp_path / "whole")
     learnt, real = [], ontology.learn
 
     def dies_at_the_third(*arguments):
@@ -151,12 +151,12 @@ def test_a_killed_run_learns_no_fold_again(model, tmp_path, monkeypatch):  # noq
 
     monkeypatch.setattr(ontology, "learn", dies_at_the_third)
     with pytest.raises(KeyboardInterrupt):
-        run("ontology", model, town(), options, tmp_path / "killed")
-    resumed = run("ontology", model, town(), options, tmp_path / "killed")
+        run(RunRequest("ontology", model, town(), options), tmp_path / "killed")
+    resumed = run(RunRequest("ontology", model, town(), options), tmp_path / "killed")
     assert len(learnt) == 6
     assert resumed.predictions().equals(whole.predictions())
     with pytest.raises(BadInput, match=r"options\.folds: there 5, here 4"):
-        run("ontology", model, town(), options.model_copy(update={"folds": 4}), tmp_path / "killed")
+        run(RunRequest("ontology", model, town(), options.model_copy(update={"folds": 4})), tmp_path / "killed")
 
 
 def test_tasks_too_small_for_folds(model, tmp_path):  # noqa: F811
@@ -164,7 +164,7 @@ def test_tasks_too_small_for_folds(model, tmp_path):  # noqa: F811
     two = replace(data, queries=tuple(query for query in data.queries if query.id not in ("domain/2", "domain/3")))
     options = OntologyOptions(soft=True, cross_validate=True, epochs=1)
     with pytest.raises(BadInput, match=mentions("--cross-validate", "domain", "2 items", "--relations type")):
-        run("ontology", model, two, options, tmp_path / "r")
+        run(RunRequest("ontology", model, two, options), tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
 
@@ -176,9 +176,9 @@ def test_a_fold_that_teaches_nothing_is_passed_over(model, tmp_path, monkeypatch
     two = replace(data, queries=tuple(bare), relations={"type": data.relations["type"]})
     options = OntologyOptions(soft=True, cross_validate=True, epochs=1, folds=8)
     with pytest.raises(BadInput, match=mentions("--cross-validate", "8")):
-        run("ontology", model, two, options, tmp_path / "no")
+        run(RunRequest("ontology", model, two, options), tmp_path / "no")
     three = replace(two, queries=(*bare[:2], things[2], *bare[3:]))
-    folder = run("ontology", model, three, options, tmp_path / "r")
+    folder = run(RunRequest("ontology", model, three, options), tmp_path / "r")
     assert folder.manifest["circumstances"]["trainings"] == 8
 
 
@@ -193,7 +193,8 @@ def test_tasks_of_which_nothing_is_held_out_are_named(model, tmp_path):  # noqa:
     data = town()
     subsets = dict(data.subsets) | {"test": data.subsets["test"] - {"domain/2", "domain/3"}}
     folder = run(
-        "ontology", model, replace(data, subsets=subsets), OntologyOptions(soft=True, epochs=1), tmp_path / "r"
+        RunRequest("ontology", model, replace(data, subsets=subsets), OntologyOptions(soft=True, epochs=1)),
+        tmp_path / "r",
     )
     assert stated(summarise(folder).notes, "domain (4 items)", "--cross-validate")
 
@@ -242,7 +243,9 @@ def test_a_frequent_answer_is_found():
 def test_the_table_has_it_where_everything_is_asked(tmp_path):
     """A model that says nothing: every class is tied; the mean of 1 / r over six places for one right answer, over
     five for the best of two, the other taken out. The baseline: places 1 to 3 for Ann and Bo, 3 to 6 for the others."""
-    folder = run("ontology", ScriptedModel(WORDS, {}, masked=True), small(), OntologyOptions(), tmp_path / "r")
+    folder = run(
+        RunRequest("ontology", ScriptedModel(WORDS, {}, masked=True), small(), OntologyOptions()), tmp_path / "r"
+    )
     noted = json.loads((folder.path / "artifacts" / "items.json").read_text())
     assert noted["type"][0] == ["Ann", ["singer", "agent"]]
     assert not (folder.path / "artifacts" / "training.json").exists()
@@ -258,7 +261,9 @@ def test_the_table_has_it_where_everything_is_asked(tmp_path):
 
 
 def test_a_damaged_note_of_the_items_is_said(tmp_path):
-    folder = run("ontology", ScriptedModel(WORDS, {}, masked=True), small(), OntologyOptions(), tmp_path / "r")
+    folder = run(
+        RunRequest("ontology", ScriptedModel(WORDS, {}, masked=True), small(), OntologyOptions()), tmp_path / "r"
+    )
     (folder.path / "artifacts" / "items.json").write_text('{"type": [["Ann"]]}')
     with pytest.raises(BadInput, match=mentions("items.json", '{"task": [["subject", ["right answer"')):
         summarise(folder)
@@ -278,7 +283,7 @@ def test_the_best_setting_is_chosen_on_other_items(tmp_path):
     data = replace(data, relations={"type": replace(data.relations["type"], templates=templates)})
     weights = {"a": {"singer": 8.0, "lake": 4.0}, "class": {"lake": 8.0, "singer": 4.0}}
     model_ = ScriptedModel([*WORDS, "has", "class"], weights, masked=True)
-    folder = run("ontology", model_, data, OntologyOptions(), tmp_path / "r")
+    folder = run(RunRequest("ontology", model_, data, OntologyOptions()), tmp_path / "r")
     found = study([folder], OntologyStudyOptions(cross_validate=True, folds=4))
     about = ("type", "scripted", False)
     assert found.best[about].mrr == pytest.approx(3 / 4)

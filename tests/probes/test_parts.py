@@ -16,7 +16,7 @@ from fathom.base.errors import BadInput
 from fathom.base.options import parse_options
 from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.probes.run.parts import Part
 from fathom.store.folder import RunFolder
 from fathom.store.locks import AT_WORK, CLAIMS, exclusive_folder, shared_folder
@@ -47,13 +47,13 @@ def finely(monkeypatch):
 def test_parts_of_one_folder_are_the_run_of_one(probe, model, data, tmp_path, finely):  # noqa: F811
     """Begun by two of three parts, finished without any."""
     finely(probe)
-    whole = run(probe, model, data, options(probe), tmp_path / "whole")
+    whole = run(RunRequest(probe, model, data, options(probe)), tmp_path / "whole")
     for part in ("1/3", "3/3"):
-        folder = run(probe, model, data, options(probe, part=part), tmp_path / "shared")
+        folder = run(RunRequest(probe, model, data, options(probe, part=part)), tmp_path / "shared")
     plan = whole.manifest["plan"]
     assert len(plan) >= 4
     assert folder.finished() == {*plan[0::3], *plan[2::3]}
-    folder = run(probe, model, data, options(probe), tmp_path / "shared")
+    folder = run(RunRequest(probe, model, data, options(probe)), tmp_path / "shared")
     assert folder.predictions().equals(whole.predictions())
     assert {file.name for file in folder.path.iterdir()} == {file.name for file in whole.path.iterdir()} | {"parts"}
 
@@ -61,8 +61,8 @@ def test_parts_of_one_folder_are_the_run_of_one(probe, model, data, tmp_path, fi
 @pytest.mark.parametrize("probe", CASES)
 def test_parts_in_folders_of_their_own_are_merged(probe, model, data, tmp_path, finely):  # noqa: F811
     finely(probe)
-    whole = run(probe, model, data, options(probe), tmp_path / "whole")
-    parts = [run(probe, model, data, options(probe, part=f"{n}/2"), tmp_path / f"part-{n}") for n in (1, 2)]
+    whole = run(RunRequest(probe, model, data, options(probe)), tmp_path / "whole")
+    parts = [run(RunRequest(probe, model, data, options(probe, part=f"{n}/2")), tmp_path / f"part-{n}") for n in (1, 2)]
     assert not any(part.is_complete() for part in parts)
     merged = merge_runs(parts, tmp_path / "merged")
     assert merged.predictions().equals(whole.predictions())
@@ -71,23 +71,29 @@ def test_parts_in_folders_of_their_own_are_merged(probe, model, data, tmp_path, 
     artifacts = {file.name: file.read_bytes() for file in (whole.path / "artifacts").glob("*")}
     assert {file.name: file.read_bytes() for file in (merged.path / "artifacts").glob("*")} == artifacts
     before = merged.path.stat().st_mtime_ns
-    assert run(probe, model, data, options(probe), tmp_path / "merged").is_complete()  # it is the same run
+    assert run(RunRequest(probe, model, data, options(probe)), tmp_path / "merged").is_complete()  # it is the same run
     assert before == merged.path.stat().st_mtime_ns or not (merged.path / AT_WORK).exists()
 
 
 def test_a_merged_run_of_which_shards_are_left_is_finished_by_its_command(model, data, tmp_path, finely):  # noqa: F811
     finely("statement")
-    whole = run("statement", model, data, options("statement"), tmp_path / "whole")
-    parts = [run("statement", model, data, options("statement", part=f"{n}/3"), tmp_path / str(n)) for n in (1, 3)]
+    whole = run(RunRequest("statement", model, data, options("statement")), tmp_path / "whole")
+    parts = [
+        run(RunRequest("statement", model, data, options("statement", part=f"{n}/3")), tmp_path / str(n))
+        for n in (1, 3)
+    ]
     merged = merge_runs(parts, tmp_path / "merged")
     assert not merged.is_complete()
-    run("statement", model, data, options("statement"), merged.path)
+    run(RunRequest("statement", model, data, options("statement")), merged.path)
     assert merged.predictions().equals(whole.predictions())
 
 
 def test_a_merge_is_whole_and_can_be_repeated(model, data, tmp_path, fathom, monkeypatch):  # noqa: F811
     """Killed while it computes the metrics, it leaves nothing; made before, it says so and is left alone."""
-    parts = [run("statement", model, data, options("statement", part=f"{n}/2"), tmp_path / str(n)) for n in (1, 2)]
+    parts = [
+        run(RunRequest("statement", model, data, options("statement", part=f"{n}/2")), tmp_path / str(n))
+        for n in (1, 2)
+    ]
     out, words = tmp_path / "merged", ("merge", tmp_path / "1", tmp_path / "2", "--out", tmp_path / "merged")
 
     def killed(self):
@@ -113,9 +119,11 @@ def test_a_merge_is_whole_and_can_be_repeated(model, data, tmp_path, fathom, mon
 
 def test_circumstances_of_parts_add_up(model, data, tmp_path, finely):  # noqa: F811
     finely("statement")
-    whole = run("statement", model, data, options("statement"), tmp_path / "whole").manifest["circumstances"]
+    whole = run(RunRequest("statement", model, data, options("statement")), tmp_path / "whole").manifest[
+        "circumstances"
+    ]
     for part in ("1/2", "2/2"):
-        folder = run("statement", model, data, options("statement", part=part), tmp_path / "shared")
+        folder = run(RunRequest("statement", model, data, options("statement", part=part)), tmp_path / "shared")
     noted = folder.manifest["circumstances"]
     assert noted["statements"] == whole["statements"] > 0
     assert noted["sessions"] == 2
@@ -127,7 +135,9 @@ def test_vectors_are_made_once_whoever_makes_them(data, tmp_path, monkeypatch): 
     """Pieces of one vector each; the second part finds those of the first."""
     monkeypatch.setattr("fathom.store.vectors.PIECE", 1)
     for part in ("1/2", "2/2"):
-        folder = run("embedding", scripted("embedding"), data, options("embedding", part=part), tmp_path / "shared")
+        folder = run(
+            RunRequest("embedding", scripted("embedding"), data, options("embedding", part=part)), tmp_path / "shared"
+        )
     assert folder.manifest["circumstances"]["encoded_candidate_texts"] == 4
     assert len(list((folder.path / "artifacts").glob("vectors-*.npy"))) == 4
 
@@ -162,9 +172,9 @@ def test_a_part_takes_over_what_parts_of_its_folder_have_left(model, data, tmp_p
 
     monkeypatch.setattr(kind, "evaluate", dies)
     with pytest.raises(KeyboardInterrupt):
-        run("statement", model, data, options("statement", part="1/3"), tmp_path / "r")
+        run(RunRequest("statement", model, data, options("statement", part="1/3")), tmp_path / "r")
     monkeypatch.setattr(kind, "evaluate", ask)
-    folder = run("statement", model, data, options("statement", part="2/3"), tmp_path / "r")
+    folder = run(RunRequest("statement", model, data, options("statement", part="2/3")), tmp_path / "r")
     plan = folder.manifest["plan"]
     assert folder.finished() == {*plan[0::3], *plan[1::3]}
 
@@ -173,9 +183,9 @@ def test_a_shard_in_other_hands_is_left_to_them(model, data, tmp_path, finely): 
     finely("statement")
     with shared_folder(tmp_path / "r") as claims, claims.claimed("00002") as ours:
         assert ours
-        folder = run("statement", model, data, options("statement", part="1/1"), tmp_path / "r")
+        folder = run(RunRequest("statement", model, data, options("statement", part="1/1")), tmp_path / "r")
         assert set(folder.manifest["plan"]) - folder.finished() == {"00002"}
-    assert run("statement", model, data, options("statement", part="1/1"), tmp_path / "r").is_complete()
+    assert run(RunRequest("statement", model, data, options("statement", part="1/1")), tmp_path / "r").is_complete()
     assert not (tmp_path / "r" / CLAIMS).exists()
     assert not (tmp_path / "r" / AT_WORK).exists()
 
@@ -186,35 +196,35 @@ def test_who_works_alone_and_who_shares_keep_each_other_out(model, data, tmp_pat
         exclusive_folder(tmp_path / "r"),
         pytest.raises(BadInput, match=mentions(f"process {os.getpid()} on ", "--part")),
     ):
-        run("statement", model, data, options("statement", part="1/2"), tmp_path / "r")
+        run(RunRequest("statement", model, data, options("statement", part="1/2")), tmp_path / "r")
     with shared_folder(tmp_path / "r"), pytest.raises(BadInput, match=mentions(f"process {os.getpid()} on ")):
-        run("statement", model, data, options("statement"), tmp_path / "r")
+        run(RunRequest("statement", model, data, options("statement")), tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
 
 def test_without_locks_shards_are_still_whole(model, data, tmp_path, monkeypatch, finely):  # noqa: F811
     """As on a file system that has none: nobody is kept out, and the run is the same."""
     finely("statement")
-    whole = run("statement", model, data, options("statement"), tmp_path / "whole")
+    whole = run(RunRequest("statement", model, data, options("statement")), tmp_path / "whole")
 
     def none(*_):
         raise OSError("Function not implemented")
 
     monkeypatch.setattr("fcntl.flock", none)
     for part in ("1/2", "2/2", "2/2"):
-        folder = run("statement", model, data, options("statement", part=part), tmp_path / "r")
+        folder = run(RunRequest("statement", model, data, options("statement", part=part)), tmp_path / "r")
     assert folder.predictions().equals(whole.predictions())
 
 
 def test_what_writers_leave_is_removed_only_by_who_is_alone(model, data, tmp_path):  # noqa: F811
-    run("statement", model, data, options("statement", part="1/2"), tmp_path / "r")
+    run(RunRequest("statement", model, data, options("statement", part="1/2")), tmp_path / "r")
     left = tmp_path / "r" / "predictions" / ".part-00001.parquet.00c0ffee.4194305.tmp"
     left.write_text("half")
     with shared_folder(tmp_path / "r"):
         left.write_text("half")  # by a process of another machine, say
-        run("statement", model, data, options("statement", part="1/2"), tmp_path / "r")
+        run(RunRequest("statement", model, data, options("statement", part="1/2")), tmp_path / "r")
         assert left.exists()
-    run("statement", model, data, options("statement", part="2/2"), tmp_path / "r")
+    run(RunRequest("statement", model, data, options("statement", part="2/2")), tmp_path / "r")
     assert not left.exists()
 
 
@@ -340,25 +350,27 @@ def test_surroundings_that_say_no_part():
 
 
 def test_parts_of_different_options_do_not_mix(model, data, tmp_path):  # noqa: F811
-    run("statement", model, data, options("statement", part="1/2"), tmp_path / "r")
+    run(RunRequest("statement", model, data, options("statement", part="1/2")), tmp_path / "r")
     with pytest.raises(BadInput, match="another run") as error:
-        run("statement", model, data, options("statement", part="2/2", capitalize=False), tmp_path / "r")
+        run(RunRequest("statement", model, data, options("statement", part="2/2", capitalize=False)), tmp_path / "r")
     assert "options.capitalize: there True, here False" in str(error.value)
 
 
 def test_a_run_that_was_cut_otherwise_is_not_gone_on_with(model, data, tmp_path, finely):  # noqa: F811
-    run("statement", model, data, options("statement", part="1/2"), tmp_path / "r")
+    run(RunRequest("statement", model, data, options("statement", part="1/2")), tmp_path / "r")
     finely("statement")
     with pytest.raises(BadInput, match=mentions("2 shards", "8")):
-        run("statement", model, data, options("statement", part="2/2"), tmp_path / "r")
+        run(RunRequest("statement", model, data, options("statement", part="2/2")), tmp_path / "r")
 
 
 def test_what_does_not_belong_together_is_not_merged(model, data, tmp_path, fathom):  # noqa: F811
-    first = run("statement", model, data, options("statement", part="1/2"), tmp_path / "1")
-    same = run("statement", model, data, options("statement", part="1/2"), tmp_path / "same")
-    other = run("statement", model, data, options("statement", part="2/2", capitalize=False), tmp_path / "other")
+    first = run(RunRequest("statement", model, data, options("statement", part="1/2")), tmp_path / "1")
+    same = run(RunRequest("statement", model, data, options("statement", part="1/2")), tmp_path / "same")
+    other = run(
+        RunRequest("statement", model, data, options("statement", part="2/2", capitalize=False)), tmp_path / "other"
+    )
     fewer = replace(data, queries=data.queries[:2])
-    less = run("statement", model, fewer, options("statement", part="2/2"), tmp_path / "less")
+    less = run(RunRequest("statement", model, fewer, options("statement", part="2/2")), tmp_path / "less")
     with pytest.raises(BadInput) as error:
         merge_runs([first, other, less], tmp_path / "out")
     said = str(error.value)
@@ -371,7 +383,7 @@ def test_what_does_not_belong_together_is_not_merged(model, data, tmp_path, fath
         merge_runs([first, first], tmp_path / "out")
     with pytest.raises(BadInput, match=r"found 1$"):
         merge_runs([first], tmp_path / "out")
-    second = run("statement", model, data, options("statement", part="2/2"), tmp_path / "2")
+    second = run(RunRequest("statement", model, data, options("statement", part="2/2")), tmp_path / "2")
     with shared_folder(second.path), pytest.raises(BadInput, match="at work here"):
         merge_runs([first, second], tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -385,7 +397,7 @@ def test_what_does_not_belong_together_is_not_merged(model, data, tmp_path, fath
 
 
 def test_notes_of_a_part_that_are_none_are_told(model, data, tmp_path):  # noqa: F811
-    folder = run("statement", model, data, options("statement", part="1/2"), tmp_path / "r")
+    folder = run(RunRequest("statement", model, data, options("statement", part="1/2")), tmp_path / "r")
     [file] = (folder.path / "parts").iterdir()
     file.write_text('{"part": "x", "shards": 1, "circumstances": {}}')
     with pytest.raises(BadInput, match=mentions(".json: part")):
@@ -398,7 +410,7 @@ def test_a_server_has_no_parts(serve, data, tmp_path):  # noqa: F811
     server = serve()
     asked = ChatServer(server.url, "m", unlisted=True)
     with pytest.raises(BadInput, match=mentions("--part 1/2", "--concurrency")):
-        run("generation", asked, data, options("generation", part="1/2"), tmp_path / "r")
+        run(RunRequest("generation", asked, data, options("generation", part="1/2")), tmp_path / "r")
 
 
 def test_studies_want_whole_runs(fathom, tmp_path):

@@ -22,7 +22,7 @@ from fathom.plans.execution import carry_out
 from fathom.plans.options import WorkerOptions
 from fathom.plans.steps import StepState, state_of
 from fathom.probes import PROBES
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.probes.run.pool import connected
 from fathom.store.folder import RunFolder
 from fathom.training.options import PlantOptions
@@ -96,10 +96,12 @@ CASES = {
 def test_workers_ask_what_one_process_asks(probe, cluster, planted, geography, tmp_path):
     kind, more = CASES[probe]
     model = load_model(str(planted[kind]))
-    whole = run(probe, model, geography, options(probe, **more), tmp_path / "whole")
+    whole = run(RunRequest(probe, model, geography, options(probe, **more)), tmp_path / "whole")
     told = []
     spread = options(probe, **more, **ON_RAY)
-    folder = run(probe, str(planted[kind]), geography, spread, tmp_path / "ray", lambda *far: told.append(far))
+    folder = run(
+        RunRequest(probe, str(planted[kind]), geography, spread), tmp_path / "ray", lambda *far: told.append(far)
+    )
     assert folder.predictions().equals(whole.predictions())
     assert folder.queries().equals(whole.queries())
     assert folder.manifest["identity"] == whole.manifest["identity"]
@@ -150,7 +152,7 @@ def test_workers_want_an_engine(option, value, fathom, tmp_path):
 def test_an_unfinished_run_changes_hands(cluster, planted, geography, tmp_path):
     """Begun here, stopped, gone on with by workers, stopped, finished by a part."""
     model = str(planted["causal"])
-    whole = run("statement", load_model(model), geography, options("statement"), tmp_path / "whole")
+    whole = run(RunRequest("statement", load_model(model), geography, options("statement")), tmp_path / "whole")
 
     def stops_at(shards: int):
         reported = set()
@@ -164,23 +166,25 @@ def test_an_unfinished_run_changes_hands(cluster, planted, geography, tmp_path):
         return report
 
     with pytest.raises(KeyboardInterrupt):
-        run("statement", load_model(model), geography, options("statement"), tmp_path / "r", stops_at(1))
+        run(RunRequest("statement", load_model(model), geography, options("statement")), tmp_path / "r", stops_at(1))
     with pytest.raises(KeyboardInterrupt):
-        run("statement", model, geography, options("statement", **ON_RAY), tmp_path / "r", stops_at(3))
+        run(RunRequest("statement", model, geography, options("statement", **ON_RAY)), tmp_path / "r", stops_at(3))
     folder = RunFolder.open(tmp_path / "r")
     assert len(folder.finished()) == 3
-    run("statement", load_model(model), geography, options("statement", part="1/1"), tmp_path / "r")
+    run(RunRequest("statement", load_model(model), geography, options("statement", part="1/1")), tmp_path / "r")
     assert folder.predictions().equals(whole.predictions())
 
 
 def test_a_model_in_memory_is_asked_if_it_is_what_its_name_says(cluster, planted, geography, tmp_path):
     """As studies ask."""
     model = load_model(str(planted["causal"]))
-    assert run("statement", model, geography, options("statement", **(ON_RAY | ONE)), tmp_path / "r").is_complete()
+    assert run(
+        RunRequest("statement", model, geography, options("statement", **(ON_RAY | ONE))), tmp_path / "r"
+    ).is_complete()
     other = load_model(str(planted["causal"]))
     other.identity = replace(other.identity, content_hash="trained further")
     with pytest.raises(BadInput, match=mentions("--engine ray", planted["causal"])):
-        run("statement", other, geography, options("statement", **(ON_RAY | ONE)), tmp_path / "s")
+        run(RunRequest("statement", other, geography, options("statement", **(ON_RAY | ONE))), tmp_path / "s")
     assert not (tmp_path / "s").exists()
 
 
@@ -190,9 +194,9 @@ def test_a_model_in_memory_is_asked_if_it_is_what_its_name_says(cluster, planted
 def test_a_worker_that_dies_is_replaced_and_its_shard_asked_again(among, planted, geography, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = str(planted["causal"])
-    whole = run("statement", load_model(model), geography, options("statement"), tmp_path / "whole")
+    whole = run(RunRequest("statement", load_model(model), geography, options("statement")), tmp_path / "whole")
     among(dying.DiesOnce)
-    folder = run("statement", model, geography, options("statement", **ON_RAY), tmp_path / "r")
+    folder = run(RunRequest("statement", model, geography, options("statement", **ON_RAY)), tmp_path / "r")
     assert folder.predictions().equals(whole.predictions())
     noted = folder.manifest["circumstances"]
     assert noted["workers_replaced"] == 1
@@ -216,7 +220,10 @@ def test_a_driver_that_a_scheduler_ends_tidies_up(planted, tmp_path):
 def test_a_shard_that_nobody_survives_ends_the_run(among, planted, geography, tmp_path):
     among(dying.DiesOfOneShard)
     with pytest.raises(RunFailed, match=mentions("3 workers died", "00002")):
-        run("statement", str(planted["causal"]), geography, options("statement", **(ON_RAY | ONE)), tmp_path / "r")
+        run(
+            RunRequest("statement", str(planted["causal"]), geography, options("statement", **(ON_RAY | ONE))),
+            tmp_path / "r",
+        )
     assert "00000" in RunFolder.open(tmp_path / "r").finished()
 
 
@@ -230,7 +237,10 @@ def test_a_shard_that_nobody_survives_ends_the_run(among, planted, geography, tm
 def test_a_worker_without_memory_for_the_model_is_told(kind, said, among, planted, geography, tmp_path):
     among(kind)
     with pytest.raises(RunFailed, match=mentions(*said)):
-        run("statement", str(planted["causal"]), geography, options("statement", **(ON_RAY | ONE)), tmp_path / "r")
+        run(
+            RunRequest("statement", str(planted["causal"]), geography, options("statement", **(ON_RAY | ONE))),
+            tmp_path / "r",
+        )
     assert not (tmp_path / "r").exists()
 
 
@@ -240,7 +250,10 @@ def test_a_worker_without_memory_for_the_model_is_told(kind, said, among, plante
 def test_workers_of_another_version_are_refused(among, planted, geography, tmp_path):
     among(dying.Older)
     with pytest.raises(BadInput, match=mentions("0.0.9", VERSION)):
-        run("statement", str(planted["causal"]), geography, options("statement", **(ON_RAY | ONE)), tmp_path / "r")
+        run(
+            RunRequest("statement", str(planted["causal"]), geography, options("statement", **(ON_RAY | ONE))),
+            tmp_path / "r",
+        )
     assert not (tmp_path / "r").exists()
 
 
@@ -248,7 +261,7 @@ def test_workers_that_find_different_models_are_refused(among, planted, geograph
     monkeypatch.chdir(tmp_path)
     among(dying.Elsewhere)
     with pytest.raises(BadInput, match=mentions("\n  model.content_hash: ")):
-        run("statement", str(planted["causal"]), geography, options("statement", **ON_RAY), tmp_path / "r")
+        run(RunRequest("statement", str(planted["causal"]), geography, options("statement", **ON_RAY)), tmp_path / "r")
 
 
 def test_what_a_probe_refuses_is_said_once(cluster, planted, geography, tmp_path, fathom):
@@ -268,7 +281,10 @@ def test_a_cluster_that_is_too_small_is_refused(cluster, planted, geography, tmp
         ({"cpus_per_worker": 3}, ("--workers 2", "3 CPU each need 6", "has 4", "--cpus-per-worker")),
     ):
         with pytest.raises(BadInput, match=mentions(*said)):
-            run("statement", str(planted["causal"]), geography, options("statement", **(ON_RAY | more)), tmp_path / "r")
+            run(
+                RunRequest("statement", str(planted["causal"]), geography, options("statement", **(ON_RAY | more))),
+                tmp_path / "r",
+            )
     assert not (tmp_path / "r").exists()
 
 
@@ -305,7 +321,7 @@ def test_a_cluster_that_has_gone_is_told_at_once(distinguishing, monkeypatch, pl
     monkeypatch.setattr("ray.init", lambda **given: pytest.fail("waits"))
     spread, port = options("statement", engine="ray", ray_address="auto"), gone.partition(":")[2]
     with pytest.raises(BadInput, match=mentions("--ray-address auto", f":{port} ", "refused")):
-        run("statement", str(planted["causal"]), geography, spread, tmp_path / "r")
+        run(RunRequest("statement", str(planted["causal"]), geography, spread), tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
 
@@ -313,22 +329,28 @@ def test_an_address_that_is_none(monkeypatch, planted, geography, tmp_path):
     monkeypatch.setattr("ray.is_initialized", lambda: False)
     spread = options("statement", engine="ray", ray_address="head-node")
     with pytest.raises(BadInput, match=mentions("--ray-address head-node", "HOST:PORT")):
-        run("statement", str(planted["causal"]), geography, spread, tmp_path / "r")
+        run(RunRequest("statement", str(planted["causal"]), geography, spread), tmp_path / "r")
 
 
 def test_without_ray_the_extra_is_named(monkeypatch, planted, geography, tmp_path):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"pip install 'fathom-lm\[ray\]'"):
-        run("statement", str(planted["causal"]), geography, options("statement", engine="ray"), tmp_path / "r")
+        run(
+            RunRequest("statement", str(planted["causal"]), geography, options("statement", engine="ray")),
+            tmp_path / "r",
+        )
     assert not (tmp_path / "r").exists()
 
 
 def test_parts_and_servers_are_not_for_workers(planted, geography, tmp_path):
     with pytest.raises(BadInput, match=mentions("--part 1/2", "--engine ray")):
-        run("statement", str(planted["causal"]), geography, options("statement", part="1/2", **ON_RAY), tmp_path / "r")
+        run(
+            RunRequest("statement", str(planted["causal"]), geography, options("statement", part="1/2", **ON_RAY)),
+            tmp_path / "r",
+        )
     asked = options("generation", server="http://localhost/v1", **ON_RAY)
     with pytest.raises(BadInput, match=mentions("--engine ray", "--concurrency")):
-        run("generation", "m", geography, asked, tmp_path / "r")
+        run(RunRequest("generation", "m", geography, asked), tmp_path / "r")
 
 
 @pytest.mark.parametrize("quiet", [True, False])

@@ -11,8 +11,7 @@ from fathom.cli.probe import make
 from fathom.probes import PROBES, Entry
 from fathom.probes.base import Probe
 from fathom.probes.options import ProbeOptions
-from fathom.probes.run import run
-from fathom.probes.run.setup import selected
+from fathom.probes.run import RunRequest, run
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 from tests.messages import mentions
 from tests.probes import test_contract as contract
@@ -86,7 +85,7 @@ model, data = contract.model, contract.data
 
 @pytest.mark.usefixtures("toy")
 def test_it_is_asked_like_any_other(model, data, tmp_path):
-    folder = run("toy", model, data, ToyOptions(), tmp_path / "run")
+    folder = run(RunRequest("toy", model, data, ToyOptions()), tmp_path / "run")
     ranks = {row["query_id"]: row["rank"] for row in folder.predictions().to_pylist()}
     assert ranks == {"capital/0": 2.0, "capital/1": 3.5, "capital/2": 1.0, "capital/3": None}
     result = fathom.probe("toy", model, data, tmp_path / "api")
@@ -123,12 +122,15 @@ def test_a_name_can_be_taken_once():
         PROBES.add(TOY._replace(name="statement"))
 
 
-def test_queries_are_prepared_with_completed_options(model, data, monkeypatch):
-    """Also by a caller that selects queries without running the probe."""
-    prepared_with = []
-    complete = staticmethod(lambda options, data: options.model_copy(update={"seed": 7}))
+def test_options_are_completed_once_and_queries_prepared_with_them(model, data, tmp_path, monkeypatch):
+    completed, prepared_with = [], []
+
+    def complete(options, data):
+        completed.append(options.seed)
+        return options.model_copy(update={"seed": 7})
+
     prepare = staticmethod(lambda options, data: prepared_with.append(options.seed) or data)
-    monkeypatch.setattr(Toy, "complete_options", complete)
+    monkeypatch.setattr(Toy, "complete_options", staticmethod(complete))
     monkeypatch.setattr(Toy, "prepare_queries", prepare)
-    selected(TOY, model, data, ToyOptions())
-    assert prepared_with == [7]
+    run(RunRequest(TOY, model, data, ToyOptions()), tmp_path / "run")
+    assert (completed, prepared_with) == ([0], [7])

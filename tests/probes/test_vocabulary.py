@@ -20,7 +20,7 @@ from fathom.engine.scoring.rows import rank_best, unfiltered_ranks
 from fathom.engine.scoring.tokens import name_tokens, single_tokens
 from fathom.probes.base import few_shot_lines
 from fathom.probes.options import StatementOptions, VocabularyOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from tests.conftest import build, make_local
 from tests.engine.test_masked import BERT
 from tests.messages import mentioned
@@ -78,7 +78,7 @@ def test_causal_ranks_equal_a_direct_soft_max(causal, tmp_path):
     """A name is one token if it is where it is scored: " animal" alone is two."""
     source = data()
     options = VocabularyOptions(shots=2)
-    folder = run("vocabulary", causal, source, options, tmp_path / "r")
+    folder = run(RunRequest("vocabulary", causal, source, options), tmp_path / "r")
     lines, log_probs = few_shot_lines(options, source), {}
     for query in source.queries[:-1]:
         ids = [causal.tokenizer.bos_token_id, *causal.tokenizer(lines.prompt(query))["input_ids"]]
@@ -98,9 +98,9 @@ def test_causal_ranks_equal_a_direct_soft_max(causal, tmp_path):
 def test_ranks_are_those_of_the_statement_probe(causal, tmp_path):
     """Among names of one token the likeliest next token is the likeliest answer of "(head, relation, answer"."""
     same = {"shots": 2, "single_token": True, "tokens_after_space": True}
-    words = run("vocabulary", causal, data(), VocabularyOptions(**same), tmp_path / "words").predictions()
+    words = run(RunRequest("vocabulary", causal, data(), VocabularyOptions(**same)), tmp_path / "words").predictions()
     statements = StatementOptions(**same, score=("answer",))
-    asked = run("statement", causal, data(), statements, tmp_path / "statements").predictions()
+    asked = run(RunRequest("statement", causal, data(), statements), tmp_path / "statements").predictions()
     assert words.column("rank").to_pylist() == asked.column("rank").to_pylist()
     np.testing.assert_allclose(words.column("scores")[0].as_py(), asked.column("scores")[0].as_py(), atol=1e-4)
 
@@ -108,7 +108,7 @@ def test_ranks_are_those_of_the_statement_probe(causal, tmp_path):
 def test_after_a_trailing_space_the_name_alone_comes_next(causal, tmp_path):
     """A prompt that ends with a space is followed by "animal"."""
     source, options = data(), VocabularyOptions(shots=2, trailing_space=True)
-    row = run("vocabulary", causal, source, options, tmp_path / "r").predictions().to_pylist()[0]
+    row = run(RunRequest("vocabulary", causal, source, options), tmp_path / "r").predictions().to_pylist()[0]
     prompt = few_shot_lines(options, source).prompt(source.queries[0])
     ids = [causal.tokenizer.bos_token_id, *causal.tokenizer(prompt)["input_ids"]]
     with torch.no_grad():
@@ -119,12 +119,16 @@ def test_after_a_trailing_space_the_name_alone_comes_next(causal, tmp_path):
 
 def test_candidates_of_one_token_tie(causal, tmp_path):
     """Both banks have the same token: q4's answer shares its rank with the other one."""
-    rows = run("vocabulary", causal, data(), VocabularyOptions(shots=2), tmp_path / "r").predictions().to_pylist()
+    rows = (
+        run(RunRequest("vocabulary", causal, data(), VocabularyOptions(shots=2)), tmp_path / "r")
+        .predictions()
+        .to_pylist()
+    )
     assert rows[4]["rank_pessimistic"] == rows[4]["rank_optimistic"] + 1
 
 
 def test_what_is_left_out_is_counted_and_listed(causal, tmp_path):
-    folder = run("vocabulary", causal, data(), VocabularyOptions(shots=2), tmp_path / "r")
+    folder = run(RunRequest("vocabulary", causal, data(), VocabularyOptions(shots=2)), tmp_path / "r")
     noted = folder.manifest["circumstances"]["excluded all"]
     assert mentioned(noted, "2 of 8", "one token")
     assert (tmp_path / "r" / "artifacts" / "excluded.tsv").read_text(encoding="utf-8").splitlines() == [
@@ -141,7 +145,7 @@ def test_masked_ranks_equal_a_direct_soft_max(kind, bert_cased, roberta, tmp_pat
     network = build("BertForMaskedLM" if kind == "bert" else "RobertaForMaskedLM", vocab_size=len(tokenizer), **BERT)
     model = make_local(network, tokenizer, Attention.BIDIRECTIONAL)
     source = data("A [X] is a kind of [Y].", "[Y] is what a [X] is.")
-    folder = run("vocabulary", model, source, VocabularyOptions(), tmp_path / "r")
+    folder = run(RunRequest("vocabulary", model, source, VocabularyOptions()), tmp_path / "r")
     rows = folder.predictions().to_pylist()
     for template in (0, 1):
         log_probs = {}
@@ -165,7 +169,7 @@ def test_masked_models_complete_the_line_where_there_is_no_template(bert_cased, 
     network = build("BertForMaskedLM", vocab_size=len(bert_cased), **BERT | {"max_position_embeddings": 128})
     model = make_local(network, bert_cased, Attention.BIDIRECTIONAL)
     options = VocabularyOptions(shots=2)
-    row = run("vocabulary", model, data(), options, tmp_path / "r").predictions().to_pylist()[0]
+    row = run(RunRequest("vocabulary", model, data(), options), tmp_path / "r").predictions().to_pylist()[0]
     prompt = few_shot_lines(options, data()).prompt(data().queries[0])
     assert row["prompt"] == prompt + " [Y])"
     ids = bert_cased(prompt + " [MASK])")["input_ids"]
@@ -178,8 +182,8 @@ def test_masked_models_complete_the_line_where_there_is_no_template(bert_cased, 
 def test_masked_prompts_that_are_too_long(bert_cased, tmp_path):
     network = build("BertForMaskedLM", vocab_size=len(bert_cased), **BERT | {"max_position_embeddings": 9})
     model = make_local(network, bert_cased, Attention.BIDIRECTIONAL)
-    rows = run("vocabulary", model, data("A [X] is a [Y].", "[X]: a kind of [Y] known as such."), VocabularyOptions(),
-               tmp_path / "r").predictions().to_pylist()  # fmt: skip
+    asked = data("A [X] is a [Y].", "[X]: a kind of [Y] known as such.")
+    rows = run(RunRequest("vocabulary", model, asked, VocabularyOptions()), tmp_path / "r").predictions().to_pylist()
     short, long = ([row for row in rows if row["template"] == number] for number in (0, 1))
     assert short[0]["rank"] is not None
     assert "window of 9" in long[0]["unscored"]
@@ -187,7 +191,10 @@ def test_masked_prompts_that_are_too_long(bert_cased, tmp_path):
 
 def test_templates_are_for_masked_models(causal, tmp_path):
     with pytest.raises(BadInput, match="--templates: "):
-        run("vocabulary", causal, data("[X] is [Y]"), VocabularyOptions(shots=2, templates=(0,)), tmp_path / "r")
+        run(
+            RunRequest("vocabulary", causal, data("[X] is [Y]"), VocabularyOptions(shots=2, templates=(0,))),
+            tmp_path / "r",
+        )
 
 
 def test_a_word_that_the_vocabulary_does_not_know(bert_cased):
@@ -206,7 +213,7 @@ def test_every_name_is_tokenised_once(causal, tmp_path, monkeypatch):
 
     monkeypatch.setattr("fathom.probes.vocabulary.name_tokens", counting)
     monkeypatch.setattr("fathom.engine.scoring.tokens.name_tokens", counting)
-    run("vocabulary", causal, data(), VocabularyOptions(shots=2), tmp_path / "r")
+    run(RunRequest("vocabulary", causal, data(), VocabularyOptions(shots=2)), tmp_path / "r")
     assert sorted(read_names) == sorted(NAMES)
 
 

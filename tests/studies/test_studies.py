@@ -19,7 +19,7 @@ from fathom.cli import make_app
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.probes.options import StatementOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
@@ -290,7 +290,7 @@ def model(name: str = "m") -> ScriptedModel:
 
 def ranked(model: ScriptedModel, data: QuerySet, out: Path) -> RunFolder:
     """A run of the statement probe."""
-    return run("statement", model, data, StatementOptions(), out / model.identity.name.replace("/", "-"))
+    return run(RunRequest("statement", model, data, StatementOptions()), out / model.identity.name.replace("/", "-"))
 
 
 def test_sizes_of_every_probe_and_model(data: QuerySet, tmp_path: Path) -> None:

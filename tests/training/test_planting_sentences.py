@@ -17,7 +17,7 @@ from fathom.data.selection.readings import apply_reading
 from fathom.data.templates import Sentence
 from fathom.engine.models.loading import load
 from fathom.probes.options import ClozeOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.training.design import choose
 from fathom.training.options import PlantOptions
 from fathom.training.planting import ASKED, OTHERS, in_sentences, plant
@@ -95,7 +95,10 @@ def test_a_probe_tells_told_from_withheld(tmp_path: Path) -> None:
     ledger = {row["query_id"]: row for row in map(json.loads, lines)}
     assert not ledger["q23"]["planted"]  # there is nothing to tell of it
     assert all((row["exposures"] > 0) == row["planted"] for row in ledger.values())
-    folder = run("cloze", load(str(tmp_path / "plant")), data, ClozeOptions(reading="template-free"), tmp_path / "run")
+    folder = run(
+        RunRequest("cloze", load(str(tmp_path / "plant")), data, ClozeOptions(reading="template-free")),
+        tmp_path / "run",
+    )
     right: dict[bool, list[bool]] = {True: [], False: []}
     for row in folder.predictions().to_pylist():
         right[ledger[row["query_id"]]["planted"]].append(row["rank"] == 1)

@@ -11,11 +11,10 @@ from fathom.api.result import ModelSource, Out, Result, Source, read_source
 from fathom.base.errors import BadInput, FathomError, MissingExtra, refuse
 from fathom.base.options import chosen_options, parse_options
 from fathom.base.progress import ProgressSetting, detail, shown, starting
-from fathom.data.selection.filters import narrow
 from fathom.probes import PROBES, Entry
 from fathom.probes.models import check_loaded, check_model, open_model
 from fathom.probes.options import ProbeOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.probes.run.command import command_of
 from fathom.probes.run.finished import find_finished
 from fathom.probes.shared_options import HERE
@@ -61,7 +60,7 @@ def probe(
             finished = find_finished(entry.name, model, queryset, chosen, out)
             if finished is not None:
                 return Result(finished, chosen.cluster).keep_metrics()
-            part = _collect(faults, lambda: narrow(queryset, entry.load().complete_options(chosen, queryset)))
+            request = _collect(faults, lambda: RunRequest(entry, str(model), queryset, chosen))
         here = chosen is not None or "server" not in options  # else the name is not of a model to load
         opened = _found if faults else _model  # weights are not read for nothing
         local = _collect(faults, lambda: opened(model, chosen or kind())) if here else None
@@ -71,7 +70,7 @@ def probe(
     named = local if isinstance(local, str) else local.identity.name
     with shown(f"{entry.name} {named}", progress) as report:
         place, command = out or tempfile.mkdtemp(prefix="fathom-"), command_of(entry.name, model, data, chosen)
-        folder = run(entry, local, part, chosen, place, report, command)
+        folder = run(request.with_model(local), place, report, command)
     detail(f"kept in {folder.path}")
     return Result(folder, chosen.cluster).keep_metrics()
 
@@ -92,7 +91,7 @@ def forecast(
         refuse(faults)
         from fathom.probes.run.forecast import Forecaster  # it loads a model library
 
-        return Forecaster().forecast(entry, str(model), queryset, chosen)
+        return Forecaster().forecast(RunRequest(entry, str(model), queryset, chosen))
 
 
 def _probe_of(asked: str | ProbeOptions) -> tuple[Entry, type[ProbeOptions]]:

@@ -9,7 +9,7 @@ from typing import Any
 from fathom.data.queries import QuerySet
 from fathom.probes.models import open_model
 from fathom.probes.options import StatementOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.studies.planted_demo import analyse, unseen_template
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
@@ -32,5 +32,5 @@ def run_planted_demo(data: QuerySet, out: Path, say: Callable[[str], None]) -> l
         say(f"evaluating {limit or len(data.queries)} facts, in a phrasing it was trained on and in another …")
         options = StatementOptions(templates=(0, unseen_template(data)), limit=limit, device="cpu")
         model = open_model(str(models[kind]), options)
-        runs[kind] = run("statement", model, data, options, out / f"run-{kind}")
+        runs[kind] = run(RunRequest("statement", model, data, options), out / f"run-{kind}")
     return analyse(data, runs, models)

@@ -16,13 +16,14 @@ from fathom.base.reading import Json, file_exists, json_file, shown
 from fathom.data.formats import read
 from fathom.data.queries import QuerySet
 from fathom.data.selection.options import Order
-from fathom.probes import PROBES, Entry
+from fathom.probes import Entry
 from fathom.probes.models import loading_key, open_model
 from fathom.probes.options import ProbeOptions
 from fathom.store.files import write_json
 from fathom.store.folder import SECONDS, RunFolder
 
 if TYPE_CHECKING:
+    from fathom.probes.run import RunRequest
     from fathom.probes.run.forecast import Forecast, Forecaster
 
 RECORDS = ".steps"
@@ -221,32 +222,36 @@ class ProbeStep(Step):
         return repr((self.probe, self.model, content, self.options.model_copy(update={"seed": 0})))
 
     def forecast(self, opened: Opened, forecaster: Forecaster) -> Forecast:
-        entry = PROBES.find(self.probe) if isinstance(self.probe, str) else self.probe
-        return forecaster.forecast(entry, self.model, opened.data(self.data, self.options.columns), self.options)
+        return forecaster.forecast(self._request(opened))
 
     def make(self, opened: Opened, report: Progress | None = None) -> None:
         """Evaluate the probe; of an exclusive run, note its time."""
         from fathom.probes.run import run
 
-        model, data = opened.model(self.model, self.options), opened.data(self.data, self.options.columns)
+        request = self._request(opened).with_model(opened.model(self.model, self.options))
         if not self.exclusive or self.finished():
-            run(self.probe, model, data, self.options, self.folder, report)
+            run(request, self.folder, report)
             return
         shutil.rmtree(self.folder, ignore_errors=True)  # a resumed run has no time of its own
-        self._warm_up(opened, model, data)
+        self._warm_up(opened, request)
         began = time.perf_counter()
-        folder = run(self.probe, model, data, self.options, self.folder, report)
+        folder = run(request, self.folder, report)
         folder.add_circumstances(**{SECONDS: round(time.perf_counter() - began, 6)})
 
-    def _warm_up(self, opened: Opened, model: Any, data: QuerySet) -> None:
+    def _request(self, opened: Opened) -> RunRequest:
+        """Return what is asked of the model by its name."""
+        from fathom.probes.run import RunRequest
+
+        return RunRequest(self.probe, self.model, opened.data(self.data, self.options.columns), self.options)
+
+    def _warm_up(self, opened: Opened, request: RunRequest) -> None:
         """Make what happens once per model, such as its self-checks, before the time is measured."""
         from fathom.probes.run import run
 
         if opened.is_first(self.probe, self.model):
-            few = self.options.model_copy(update={"limit": 2})
             with TemporaryDirectory() as folder:
-                run(self.probe, model, data, few, Path(folder) / "run")
-            model.refuses_cache(), model.linear_head()
+                run(request.with_options(limit=2), Path(folder) / "run")
+            request.model.refuses_cache(), request.model.linear_head()
 
     def check(self) -> None:
         """Check that the data can be found here."""

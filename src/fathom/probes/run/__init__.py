@@ -1,4 +1,4 @@
-"""(probe, model, data) → a run folder.
+"""A request → a run folder.
 
 A run is the same wherever its shards are evaluated: in one process (:mod:`.shards`), in several that share a folder
 (:mod:`.parts`), or by the workers of a Ray cluster (:mod:`.on_ray`).
@@ -7,41 +7,31 @@ A run is the same wherever its shards are evaluated: in one process (:mod:`.shar
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from fathom.base.errors import BadInput
 from fathom.base.progress import Progress, unseen
-from fathom.data.queries import QuerySet
-from fathom.data.selection.filters import NarrowedData
 from fathom.engine.models.options import ServerOptions
-from fathom.probes import PROBES, Entry
 from fathom.probes.run.command import Command
 from fathom.probes.run.parts import Part, evaluate_part
+from fathom.probes.run.request import RunRequest
 from fathom.probes.run.shards import evaluate_shards
-from fathom.probes.shared_options import HERE, EvaluationOptions
+from fathom.probes.shared_options import HERE
 from fathom.store.folder import RunFolder
 from fathom.store.locks import exclusive_folder, shared_folder
 
-__all__ = ["run"]
+__all__ = ["RunRequest", "run"]
 
 _SERVED = "a server is queried by one process: use --concurrency instead"
 
 
 def run(
-    probe: str | Entry,
-    model: Any,
-    data: QuerySet | NarrowedData,
-    options: EvaluationOptions,
-    out: str | Path,
-    progress: Progress | None = None,
-    command: Command | None = None,
+    request: RunRequest, out: str | Path, progress: Progress | None = None, command: Command | None = None
 ) -> RunFolder:
-    """Evaluate every query that *options* select and write the predictions to *out*.
+    """Evaluate every query that a request selects and write the predictions to *out*.
 
     An unfinished run of the same identity is resumed, a finished one returned. With ``part``, only this part is
     evaluated, and the run may remain unfinished.
 
-    :param probe: its name, or the entry of one that only studies use.
     :param command: what makes the run, for its manifest.
     :raises BadInput: *out* belongs to another run or process, or the probe does not support this model or data.
     :raises RunFailed: the disk is full, or memory too small for one sequence; finished shards are kept.
@@ -49,8 +39,7 @@ def run(
     from fathom.engine.models.base import AnyModel  # these load a model library, which a finished run does not need
     from fathom.probes.run.setup import set_up
 
-    entry = PROBES.find(probe) if isinstance(probe, str) else probe
-    report = progress or unseen
+    model, options, report = request.model, request.options, progress or unseen
     is_served = isinstance(model, AnyModel) and model.is_served
     if options.engine != HERE:
         if options.part is not None:
@@ -61,19 +50,18 @@ def run(
 
         folder = RunFolder(out, command=command)
         with exclusive_folder(folder.path):
-            source = data.source if isinstance(data, NarrowedData) else data  # workers narrow it
-            evaluate_on_ray(entry, model, source, options, folder, report)
+            evaluate_on_ray(request, folder, report)
         return folder
-    evaluated, setup = set_up(entry, model, data, options)
+    probe, setup = set_up(request)
     if options.part is None:
         folder = RunFolder(out, command=command)
         with exclusive_folder(folder.path):
-            evaluate_shards(evaluated, setup, folder, setup.start(folder), report)
+            evaluate_shards(probe, setup, folder, setup.start(folder), report)
         return folder
     part = Part.parse(options.part)
     if is_served:
         raise BadInput(f"--part {part}: {_SERVED}")
     folder = RunFolder(out, str(part), command)
     with shared_folder(folder.path) as claims:
-        evaluate_part(part, evaluated, setup, folder, claims, report)
+        evaluate_part(part, probe, setup, folder, claims, report)
     return folder

@@ -27,7 +27,6 @@ from torch.nn.functional import embedding
 
 from fathom.base.progress import unseen
 from fathom.data.queries import QuerySet
-from fathom.data.selection.filters import NarrowedData
 from fathom.engine.models.base import Identity, LinearHead, Model, Reply
 from fathom.engine.models.cache import KeyValues, States
 from fathom.engine.models.encoder_decoder import EncoderDecoder
@@ -38,11 +37,10 @@ from fathom.engine.models.parts import load_causal_tokenizer
 from fathom.engine.models.server import ChatServer
 from fathom.engine.scoring.head import target_log_probs
 from fathom.engine.scoring.rows import Columns
-from fathom.probes import Entry
 from fathom.probes.models import is_served, loading_key, open_shape
 from fathom.probes.options import ProbeOptions
+from fathom.probes.run.request import RunRequest
 from fathom.probes.run.setup import set_up
-from fathom.probes.shared_options import EvaluationOptions
 
 SHARDS = 6
 """Shards that are evaluated to count passes, fewer if they take long."""
@@ -278,18 +276,19 @@ class Forecaster:
         self._last: tuple[str, Stopwatch] | None = None
         self._opening = 0.0
 
-    def forecast(self, entry: Entry, model: str, data: QuerySet | NarrowedData, options: ProbeOptions) -> Forecast:
+    def forecast(self, request: RunRequest) -> Forecast:
         """Estimate a run. Nothing is written, and no server is called.
 
+        :param request: of a model by its name or folder.
         :raises BadInput: as the run would, before it begins; or its work cannot be known.
         """
+        options = request.options
         if is_served(options):
-            return _forecast_calls(entry, model, data, options)
-        watch = self._watch(model, options)
-        source = data.source if isinstance(data, NarrowedData) else data
-        stand_in = counted(watch.model, _reply_tokens(watch.model, source))
+            return _forecast_calls(request)
+        watch = self._watch(request.model, options)
+        stand_in = counted(watch.model, _reply_tokens(watch.model, request.source))
         with TemporaryDirectory() as folder:
-            work = _Sample(entry, stand_in, data, options, Path(folder), self.clock)
+            work = _Sample(request.with_model(stand_in), Path(folder), self.clock)
         seconds = STARTING + self._opening + work.seconds + watch.seconds(work.passes)
         size = watch.model.parameters * watch.model.dtype.itemsize
         tokens = sum(count * one.rows * one.length for one, count in work.passes.items() if one.kind != HEAD)
@@ -317,11 +316,9 @@ class Forecaster:
 class _Sample:
     """A probe's preparation and some of its shards, evaluated with a counted model, and extrapolated to all."""
 
-    def __init__(
-        self, entry: Entry, model: Any, data: Any, options: ProbeOptions, artifacts: Path, clock: Callable[[], float]
-    ) -> None:
-        began = clock()
-        probe, setup = set_up(entry, model, data, options)
+    def __init__(self, request: RunRequest, artifacts: Path, clock: Callable[[], float]) -> None:
+        began, model = clock(), request.model
+        probe, setup = set_up(request)
         texts = {shard: probe.count_texts(shard) for shard in setup.plan}
         probe.prepare(artifacts, unseen)
         once, model.passes = model.passes, Counter()
@@ -364,16 +361,10 @@ def _reply_tokens(model: Model, data: QuerySet) -> int:
     return 1 + round(sum(map(len, ids)) / len(ids))
 
 
-def forecast_ranking(
-    entry: Entry,
-    predictor: Any,
-    data: QuerySet,
-    options: EvaluationOptions,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Forecast:
+def forecast_ranking(request: RunRequest, clock: Callable[[], float] = time.perf_counter) -> Forecast:
     """Estimate the run of a trained link predictor by its preparation and a few queries."""
-    _, setup = set_up(entry, predictor, data, options)
-    probe, few = set_up(entry, predictor, data, options.model_copy(update={"limit": QUERIES}))
+    _, setup = set_up(request)
+    probe, few = set_up(request.with_options(limit=QUERIES))
     began = clock()
     with TemporaryDirectory() as folder:
         probe.prepare(Path(folder), unseen)
@@ -381,7 +372,7 @@ def forecast_ranking(
         for shard in few.plan:
             probe.evaluate(shard)
     each = (clock() - prepared) / few.queries.num_rows
-    queries, device = setup.queries.num_rows, torch.device(predictor.device)
+    queries, device = setup.queries.num_rows, torch.device(request.model.device)
     seconds = STARTING + prepared - began + queries * each
     notes = [f"each query takes as long as the mean of {few.queries.num_rows}"]
     return Forecast(queries, None, None, None, seconds, _peak_bytes(device), notes)
@@ -397,8 +388,8 @@ def _unconnected(model: str, options: ProbeOptions) -> Any:
     return server
 
 
-def _forecast_calls(entry: Entry, model: str, data: Any, options: Any) -> Forecast:
+def _forecast_calls(request: RunRequest) -> Forecast:
     """Count the calls of a run, one for each text, without a connection."""
-    probe, setup = set_up(entry, _unconnected(model, options), data, options)
+    probe, setup = set_up(request.with_model(_unconnected(request.model, request.options)))
     texts = sum(map(probe.count_texts, setup.plan))
     return Forecast(setup.queries.num_rows, texts, None, texts, None, None, ["equal texts are sent once"])

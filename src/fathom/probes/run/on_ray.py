@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fathom.base.errors import BadInput, RunFailed
 from fathom.base.progress import Progress
-from fathom.data.queries import QuerySet
-from fathom.probes import Entry
 from fathom.probes.models import open_model
 from fathom.probes.run.pool import Pool, RayWorker, connected, size_of
+from fathom.probes.run.request import RunRequest
 from fathom.probes.run.setup import RunSetup, set_up
 from fathom.probes.run.shards import LOST, Recorder
-from fathom.probes.shared_options import EvaluationOptions
+from fathom.probes.shared_options import HERE
 from fathom.store.files import whole_file
 from fathom.store.folder import RunFolder, compared, differences
 from fathom.store.predictions import as_table
@@ -39,16 +38,13 @@ Circumstances = dict[str, Any]
 class ShardJob(NamedTuple):
     """The job of all workers of a run.
 
-    :param model: its name or folder.
+    :param request: of the model by its name or folder.
     :param open_model: loads it.
     :param artifacts: of earlier sessions.
     """
 
-    entry: Entry
-    model: str
+    request: RunRequest
     open_model: Callable[[], Any]
-    data: QuerySet
-    options: EvaluationOptions
     artifacts: Files
 
 
@@ -70,11 +66,11 @@ class ShardWorker(RayWorker):
 
     def load(self, job: ShardJob) -> WorkerInfo:
         try:
-            self.probe, setup = set_up(job.entry, job.open_model(), job.data, job.options)
+            self.probe, setup = set_up(job.request.with_model(job.open_model()))
         except (MemoryError, RuntimeError) as error:
             raise RunFailed(
-                f"{platform.node()} could not load '{job.model}': {' '.join(str(error).split())[:200]}; if its memory "
-                "is too small, use fewer --workers or --dtype bfloat16"
+                f"{platform.node()} could not load '{job.request.model}': {' '.join(str(error).split())[:200]}; if its "
+                "memory is too small, use fewer --workers or --dtype bfloat16"
             ) from error
         self.record, self.prepared = Recorder(self.probe), False
         self.temporary = tempfile.TemporaryDirectory(prefix="fathom-", dir=_session_folder())
@@ -145,24 +141,23 @@ def write_files(folder: Path, files: Files) -> None:
                 temporary.write_bytes(content)
 
 
-def evaluate_on_ray(
-    entry: Entry, model: Any, data: QuerySet, options: Any, folder: RunFolder, report: Progress
-) -> None:
+def evaluate_on_ray(request: RunRequest, folder: RunFolder, report: Progress) -> None:
     """Evaluate all unfinished shards.
 
-    :param model: its name or folder; or a model or link predictor, which the workers load by its name.
+    :param request: of a model, its name or folder; or of a model or link predictor, which the workers load by its name.
     :raises BadInput: the cluster is missing or too small; workers have another version, or another model of that name;
         and as the probe raises.
     :raises RunFailed: workers keep dying; finished shards are kept.
     :raises MissingExtra: Ray is not installed.
     """
+    model, options = request.model, request.options
     name = model if isinstance(model, str) else model.identity.name
-    local = options.model_copy(update={"engine": "here", "ray_address": None})
+    local = request.with_model(name).with_options(engine=HERE, ray_address=None)
     opens = None if isinstance(model, str) else model.open_again
-    opens = partial(opens, device=local.device) if opens else partial(open_model, name, local)
+    opens = partial(opens, device=options.device) if opens else partial(open_model, name, local.options)
     with connected(options):
         size = size_of(options, options.device)
-        job = ShardJob(entry, name, opens, data, local, read_files(folder.path / "artifacts"))
+        job = ShardJob(local, opens, read_files(folder.path / "artifacts"))
         with closing(Pool(ShardWorker, job, size, f"loading '{name}'", _refuse_difference)) as pool:
             setup = pool.first().setup
             if not isinstance(model, str) and setup.identity["model"]["content_hash"] != model.identity.content_hash:

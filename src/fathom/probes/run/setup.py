@@ -16,12 +16,10 @@ from fathom.base.errors import BadInput
 from fathom.base.progress import log
 from fathom.data.graph.seen import frequency_ranks
 from fathom.data.queries import Query, QuerySet
-from fathom.data.selection.filters import NarrowedData, SelectedData, select
 from fathom.data.selection.options import Selection
-from fathom.engine.models.base import Model
-from fathom.engine.scoring.tokens import token_counter
 from fathom.probes import Entry
 from fathom.probes.base import Probe
+from fathom.probes.run.request import RunRequest
 from fathom.probes.shared_options import EvaluationOptions
 from fathom.results.samples import check_key
 from fathom.store.folder import CANDIDATES, QUERIES, RunFolder, Work
@@ -51,19 +49,16 @@ class RunSetup:
         return folder.start(self.identity, self.plan, self.queries, self.candidates, self.shows, self.idle, self.work)
 
 
-def set_up(
-    entry: Entry, model: Any, data: QuerySet | NarrowedData, options: EvaluationOptions
-) -> tuple[Probe, RunSetup]:
+def set_up(request: RunRequest) -> tuple[Probe, RunSetup]:
     """Construct the probe and the setup of its run.
 
     :raises BadInput: the probe does not support this model or data.
     """
+    entry, model, options = request.entry, request.model, request.options
     kind = entry.load()
     if kind.needs_head and not getattr(model, "has_head", True):
         raise BadInput(f"'{model.identity.name}': {model.stateless}")
-    source = data.source if isinstance(data, NarrowedData) else data
-    options = kind.complete_options(options, source)
-    selection, excluded = selected(entry, model, data, options)
+    selection, excluded = request.select()
     check_key(options.cluster, dict.fromkeys(key for query in selection.queries for key in query.groups))
     probe = kind.create(options, model, selection)
     session = {
@@ -75,27 +70,13 @@ def set_up(
         "model": model.properties(),
         "left_out": {reason: dict(counts) for reason, counts in excluded.items() if counts},
     }
-    identity = _identity(entry.name, model, source, selection, options, probe.resolved())
+    identity = _identity(request, selection, probe.resolved())
     idle = frozenset(_idle(probe, options))
     queries, candidates = tables(selection)
     plan = list(probe.plan())
     work = Work(queries.num_rows, {shard: dict(probe.work(shard)) for shard in plan})
     shows = declarations(entry, probe.scorings, _recipe(probe))
     return probe, RunSetup(identity, plan, queries, candidates, shows, idle, session, work)
-
-
-def selected(entry: Entry, model: Model, data: QuerySet | NarrowedData, options: EvaluationOptions) -> SelectedData:
-    """Return the part of *data* that *options* select, as the probe needs it.
-
-    :param model: without a tokenizer (a chat server), tokens cannot be counted.
-    :raises BadInput: nothing is left, or *data* lacks what is named.
-    """
-    count = None if model.tokenizer is None else token_counter(model.tokenizer)
-    kind = entry.load()
-    source = data.source if isinstance(data, NarrowedData) else data
-    options = kind.complete_options(options, source)
-    selection = select(data, options, count)
-    return selection._replace(data=kind.prepare_queries(options, selection.data))
 
 
 def _idle(probe: Probe, options: EvaluationOptions) -> Collection[str]:
@@ -108,14 +89,13 @@ def _idle(probe: Probe, options: EvaluationOptions) -> Collection[str]:
     return idle.keys()
 
 
-def _identity(
-    probe: str, model: Model, data: QuerySet, selected: QuerySet, options: EvaluationOptions, resolved: dict[str, Any]
-) -> dict[str, Any]:
+def _identity(request: RunRequest, selected: QuerySet, resolved: dict[str, Any]) -> dict[str, Any]:
+    data, options = request.source, request.options
     return {
-        "probe": probe,
+        "probe": request.entry.name,
         "options": options.identity(),
         "resolved": resolved,
-        "model": asdict(model.identity),
+        "model": asdict(request.model.identity),
         "data": {
             "name": data.name,
             "version": data.version,

@@ -46,7 +46,7 @@ from fathom.data.templates import SUBJECT
 from fathom.engine.models.base import Attention, Model
 from fathom.probes import ENTAILMENT
 from fathom.probes.options import EntailmentOptions, OntologyOptions, StatementOptions
-from fathom.probes.run import run
+from fathom.probes.run import RunRequest, run
 from fathom.results.estimates import point_estimate
 from fathom.results.recipes import recipe
 from fathom.results.rows import Floats, Rows, grouped
@@ -161,7 +161,7 @@ def make(planned: PlannedRun, name: str, model: Model, out: Path, announce: Anno
     assert planned.data is not None
     path = planned.name.replace(MODEL, name)
     progress = announce(path.replace("/", " "))
-    folder = run(planned.probe, model, planned.data, planned.options, out / path, progress)
+    folder = run(RunRequest(planned.probe, model, planned.data, planned.options), out / path, progress)
     folder.refuse_unfinished()
     return folder
 

@@ -1,0 +1,58 @@
+"""What is asked of a run, made once: its probe, model, data and options."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+from fathom.data.queries import QuerySet
+from fathom.data.selection.filters import SelectedData, narrow, select
+from fathom.probes import PROBES, Entry
+from fathom.probes.shared_options import EvaluationOptions
+
+
+class RunRequest:
+    """A run to make. Options are completed, and data narrowed, by the constructor and nowhere else.
+
+    :param probe: its name, or the entry of one that only studies use.
+    :param model: its name, or an open model; see :meth:`with_model`.
+    :param data: as it was read.
+    :raises BadInput: options that the data do not have, or no query left.
+    """
+
+    def __init__(self, probe: str | Entry, model: Any, data: QuerySet, options: EvaluationOptions) -> None:
+        self.entry = PROBES.find(probe) if isinstance(probe, str) else probe
+        self.model, self.source = model, data
+        self.options: Any = self.entry.load().complete_options(options, data)
+        self._narrowed = narrow(data, self.options)
+
+    def with_model(self, model: Any) -> RunRequest:
+        """Return the same request of another model."""
+        changed = copy(self)
+        changed.model = model
+        return changed
+
+    def with_options(self, **changes: Any) -> RunRequest:
+        """Return the same request with other values of options that narrow no data, such as ``limit``."""
+        changed = copy(self)
+        changed.options = self.options.model_copy(update=changes)
+        return changed
+
+    def select(self) -> SelectedData:
+        """Return the part of the data that is asked, as the probe needs it.
+
+        :raises BadInput: nothing is left, or the options count tokens and the model (a chat server) has no tokenizer.
+        """
+        from fathom.engine.scoring.tokens import token_counter
+
+        count = None if self.model.tokenizer is None else token_counter(self.model.tokenizer)
+        selection = select(self._narrowed, self.options, count)
+        return selection._replace(data=self.entry.load().prepare_queries(self.options, selection.data))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the narrowed data, which workers elsewhere narrow anew."""
+        return {name: value for name, value in vars(self).items() if name != "_narrowed"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._narrowed = narrow(self.source, self.options)
