@@ -609,7 +609,7 @@ def read_facts_of(random: Random, facts: int, relations: int, kind: str) -> Outc
         design.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
         run = answered(Path(folder) / "run", answer, data)
         decisions = validity.analyse([run], ValidityOptions(design=design)).decisions
-    counted = [one for (claim, _), one in decisions.items() if kind == "random" or claim not in BIASES]
+    counted = [one for (claim, *_), one in decisions.items() if kind == "random" or claim not in BIASES]
     return Outcome(any(one.holds for one in counted))
 
 

@@ -1,4 +1,4 @@
-"""Reports of many runs: time, memory and size, and pictures."""
+"""Reports of many runs: time, memory and size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from harness import benchmark, fathom_command, scratch
+from harness import benchmark, scratch
 
 from fathom.store.files import write_table
 from fathom.store.folder import RunFolder
@@ -198,15 +198,3 @@ def report(runs: int = 6, tokens: bool = False) -> None:
                 rounds = [[(page.evaluate(CHOOSE, own), page.inner_text("#count")) for own in CHOICES] for _ in "123"]
                 for choice, values in zip(CHOICES, zip(*rounds, strict=True), strict=True):
                     print(f"  {tab} {choice}: {median(took for took, _ in values):.0f} ms; {values[0][1]}")
-
-
-@benchmark
-def report_pictures(*runs: Path, out: Path, title: str = "", groups: Path | None = None) -> None:
-    """Make a report of real runs as OUT.html, and pictures of it at desktop and phone width."""
-    file = out.with_suffix(".html")
-    options = [*(["--title", title] if title else []), *(["--groups", groups] if groups else [])]
-    fathom_command("report", *runs, "-o", file, *options)
-    with chromium() as browser:
-        opened(browser, file).screenshot(path=f"{out}-desktop.png")
-        opened(browser, file, 390, 844).screenshot(path=f"{out}-phone.png", full_page=False)
-    print(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
