@@ -23,6 +23,7 @@ from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES, items
 from tests.answerers import Answerer, answered, candidates, knowing, world
+from tests.messages import mentions
 
 FACTS, MODELS = 200, 8
 LABELS = [[number % 20] for number in range(FACTS)]
@@ -364,6 +365,14 @@ def test_bad_input(tmp_path: Path) -> None:
     elsewhere = answered(tmp_path / "elsewhere", model(0), world([[19]] * 10), model="m9")
     with pytest.raises(BadInput, match="no ranked fact in common"):
         items.analyse([one, other, elsewhere])
+
+
+def test_two_runs_of_one_model_are_refused(tmp_path: Path) -> None:
+    """Facts are described over models: two probes of one share its errors."""
+    data = world([[n % 20] for n in range(10)])
+    runs = [answered(tmp_path / f"{n}", model(n), data, model=name) for n, name in enumerate(("m", "m", "other"))]
+    with pytest.raises(BadInput, match=mentions("several runs of m:")):
+        items.analyse(runs)
 
 
 def test_no_model_is_taken_for_perfect(tmp_path: Path) -> None:

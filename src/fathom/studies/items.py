@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fathom.base.errors import BadInput
+from fathom.base.errors import BadInput, refuse
 from fathom.results.claims import p_in_words, percent
 from fathom.results.estimates import Estimate, correlation_over_models, point_estimate
 from fathom.results.facts import RunFacts, names_of
@@ -94,6 +94,10 @@ def analyse(runs: Sequence[RunFolder], options: ItemsOptions = ItemsOptions()) -
     sides = read_runs(runs, options.scoring, options.cluster, read, without=(), fewest=1)
     if len(sides) < 2:
         raise BadInput("expected runs of two models or more, as facts are described over models: found one")
+    same = [
+        name for (name, _), times in Counter((side.model, side.content_hash) for side in sides).items() if times > 1
+    ]
+    refuse(f"several runs of {name}: give one of each model, as facts are described over models" for name in same)
     every, common = list(facts.values()), common_facts(sides)
     recipe = combined("", [side.recipe("") for side in sides])
     models = distinguished([side.distinguishing for side in sides])
