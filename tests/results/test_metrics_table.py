@@ -97,3 +97,12 @@ def test_values_by_hand() -> None:
 def test_a_name_that_there_is_not() -> None:
     with pytest.raises(BadInput, match=mentions("'hits@0'", "rare_hits", "10")):
         metric("hits@0")
+
+
+def test_every_metric_says_what_it_is(fathom) -> None:
+    assert [entry.name for entry in METRICS.entries() if not entry.about] == []
+    code, out, _ = fathom("metrics", "--list", "--format", "csv")
+    listed = [line.split(",")[0] for line in out.splitlines()]
+    assert code == 0
+    assert {"accuracy", "hits@10", "ece", "macro_mrr"} <= set(listed)
+    assert fathom("metrics")[0] == 2  # a run is missing

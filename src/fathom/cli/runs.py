@@ -55,7 +55,8 @@ class SeveralRuns(RunOptions):
 class MetricsOptions(PrintOptions):
     group: ClassVar = Group.SELECTION
 
-    run: Path = opt(..., "Folder of a run.", ARGUMENT)
+    run: Path | None = opt(None, "Folder of a run.", ARGUMENT)
+    list_: bool = opt(False, "Only list the metrics: what each is, with its formula and source.", Group.OUTPUT)
     by: Words = opt(
         (),
         "One table by each of relation, cardinality, domain, template, …; a+b crosses two; popularity:10 takes ten "
@@ -198,11 +199,16 @@ def metrics(options: MetricsOptions) -> None:
     from fathom.results.answers import error_table, reliability_table
     from fathom.results.checking import check_run, in_words
     from fathom.results.consistency import consistency_table
-    from fathom.results.summary import summarise
+    from fathom.results.summary import metrics_table, summarise
     from fathom.results.tables import render
     from fathom.store.folder import RunFolder
     from fathom.store.written import write_output
 
+    if options.list_:
+        options.show([metrics_table()])
+        return
+    if options.run is None:
+        raise BadInput("run is missing: expected Folder of a run")
     folder = RunFolder.open(options.run)
     if options.groups is not None:
         folder = folder.grouped_by(options.groups)

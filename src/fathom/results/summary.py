@@ -474,3 +474,16 @@ def _parts_table(breakdown: Breakdown) -> Table:
     ]
     formats = {name: metric(name).shown for name in further} | {"deviation": ".1%"}
     return Table.of(rows, f"By {' and '.join(breakdown.by)}", formats=formats).without_empty("deviation")
+
+
+def metrics_table() -> Table:
+    """List all metrics: what each is, with its formula and source."""
+    entries = [*METRICS.entries()]
+    entries.insert(1, hits(10))
+    rows = [(entry.name, entry.about, "declared by some probes" if entry.further else "") for entry in entries]
+    return Table(
+        ("metric", "what it is", "shown"),
+        tuple(rows),
+        title="metrics",
+        notes=("hits@k: for any k, such as hits@5; --all shows those of a run",),
+    )

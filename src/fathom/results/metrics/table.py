@@ -38,6 +38,7 @@ class Metric:
     """One number of a run.
 
     :param name: as typed, printed and stored, such as "hits@5".
+    :param about: what it is, with formula and source, for ``fathom metrics --list``.
     :param step: values of each prediction, NaN without one; several for a number such as F1.
     :param shown: display format.
     :param limits: smallest and largest possible value.
@@ -64,6 +65,7 @@ class Metric:
     error_folds: tuple[Callable[..., Floats], Callable[..., Floats]] | None = None
     further: bool = False
     has_baselines: bool = False
+    about: str = ""
 
     def columns(self, items: Ranking) -> tuple[Floats, ...]:
         """Return the step's values, shape (n) each. :param items: rows, or ranks if it needs these alone."""
@@ -73,17 +75,19 @@ class Metric:
 
 def hits(k: int) -> Metric:
     """Return Hits@k; accuracy is Hits@1."""
-    return Metric(f"hits@{k}", lambda items: items.hits(k), ".1%", has_baselines=True)
+    about = f"share of queries with a right answer among the best {k}; ties: expected under random order"
+    return Metric(f"hits@{k}", lambda items: items.hits(k), ".1%", has_baselines=True, about=about)
 
 
-def _weighted(name: str, of: Metric, weight: Callable[[Any], Floats]) -> Metric:
+def _weighted(name: str, how: str, of: Metric, weight: Callable[[Any], Floats]) -> Metric:
     """Return a weighted mean: the ratio of two means."""
 
     def step(items: Any) -> tuple[Floats, ...]:
         weights = weight(items)
         return weights * of.columns(items)[0], weights
 
-    return Metric(f"{name}_{of.name}", step, of.shown, of.limits, fold=np.divide, further=True)
+    about = f"{of.name}, {how}"
+    return Metric(f"{name}_{of.name}", step, of.shown, of.limits, fold=np.divide, further=True, about=about)
 
 
 def perplexity(log_prob: Floats, tokens: Floats) -> Floats:
@@ -104,39 +108,132 @@ def _prompts(items: Any) -> tuple[Floats, Floats]:
 
 
 _BY_PROMPT: tuple[Literal["predictions"], str] = ("predictions", "prompts")
-_MRR = Metric("mrr", lambda items: items.reciprocal(), has_baselines=True)
-_WEIGHTS: dict[str, Callable[[Any], Floats]] = {
-    "macro": lambda items: items.even_weight(),
-    "rare": lambda items: items.rare_weight(),
-}
-WEIGHTED = tuple(_weighted(name, of, weight) for name, weight in _WEIGHTS.items() for of in (hits(1), hits(10), _MRR))
-"""Macro: the mean of the relations' means. Rare: each prediction weighs 1 / (1 + training triples of its answer)."""
+_MRR = Metric(
+    "mrr",
+    lambda items: items.reciprocal(),
+    has_baselines=True,
+    about="mean of 1 / rank of the best right answer, others filtered; ties: expected under random order",
+)
+_EVEN: tuple[str, Callable[[Any], Floats]] = "each relation alike", lambda items: items.even_weight()
+_RARE: tuple[str, Callable[[Any], Floats]] = (
+    "each prediction weighed by 1 / (1 + training triples of its answer)",
+    lambda items: items.rare_weight(),
+)
+WEIGHTED = tuple(
+    _weighted(name, how, of, weight)
+    for name, (how, weight) in {"macro": _EVEN, "rare": _RARE}.items()
+    for of in (hits(1), hits(10), _MRR)
+)
 METRICS: Registry[Metric] = Registry(
     "metric",
     "fathom.metrics",
     (
-        Metric("accuracy", lambda items: items.hits(1), ".1%", has_baselines=True),
+        Metric(
+            "accuracy",
+            lambda items: items.hits(1),
+            ".1%",
+            has_baselines=True,
+            about="share of right first answers, hits@1; of written answers, share of right ones",
+        ),
         _MRR,
-        Metric("mrr_all", lambda items: items.reciprocal_of_all(), further=True),
-        Metric("mrr_finest", lambda items: items.reciprocal_of_finest(), further=True),
-        Metric("remembered", lambda items: first_of_finest(items.finest_rank), ".1%", further=True),
-        Metric("mean_rank", lambda items: items.rank, ".2f", FROM_ONE),
-        Metric("precision", lambda items: items.precision, ".1%"),
-        Metric("recall", lambda items: items.recall, ".1%"),
-        Metric("confidence", lambda items: items.confidence.top_probability, partial=""),
-        Metric("margin", lambda items: items.confidence.margin, partial=""),
-        Metric("uncertainty", lambda items: items.confidence.uncertainty, partial=""),
-        Metric("brier", lambda items: items.confidence.brier, partial=""),
-        Metric("f1", lambda items: (items.precision, items.recall), ".1%", fold=harmonic_mean),
-        Metric("consistency", lambda items: items.agreeing(), ".1%", mean_over="queries", partial=""),
-        Metric("perplexity", lambda items: perplexity(*_prompts(items)), ".2f", FROM_ONE, None, *_BY_PROMPT),
-        Metric("corpus_perplexity", _prompts, ".2f", FROM_ONE, perplexity, *_BY_PROMPT),
+        Metric(
+            "mrr_all",
+            lambda items: items.reciprocal_of_all(),
+            further=True,
+            about="mean of 1 / mean rank of all right answers (MRRa, Wu et al. 2023)",
+        ),
+        Metric(
+            "mrr_finest",
+            lambda items: items.reciprocal_of_finest(),
+            further=True,
+            about="mean of 1 / rank of the finest right answer in the hierarchy",
+        ),
+        Metric(
+            "remembered",
+            lambda items: first_of_finest(items.finest_rank),
+            ".1%",
+            further=True,
+            about="share of queries whose finest right answer is before all wrong ones",
+        ),
+        Metric(
+            "mean_rank", lambda items: items.rank, ".2f", FROM_ONE, about="mean rank of the best right answer, from 1"
+        ),
+        Metric(
+            "precision",
+            lambda items: items.precision,
+            ".1%",
+            about="share of written answers that are right (KAMEL, Kalo and Fichtel 2022)",
+        ),
+        Metric(
+            "recall",
+            lambda items: items.recall,
+            ".1%",
+            about="share of right answers that are written (KAMEL, Kalo and Fichtel 2022)",
+        ),
+        Metric(
+            "confidence",
+            lambda items: items.confidence.top_probability,
+            partial="",
+            about="mean max p, p: softmax of the scores over the candidates (Wiland et al. 2024, appendix D)",
+        ),
+        Metric(
+            "margin",
+            lambda items: items.confidence.margin,
+            partial="",
+            about="mean of the best p less the second (Wiland et al. 2024, appendix D)",
+        ),
+        Metric(
+            "uncertainty",
+            lambda items: items.confidence.uncertainty,
+            partial="",
+            about="mean entropy of p / log N: 0 certain, 1 uniform (Wiland et al. 2024, eq. 1 to 3)",
+        ),
+        Metric(
+            "brier",
+            lambda items: items.confidence.brier,
+            partial="",
+            about="mean over candidates of (p − y)², y: 1 if right (Brier 1950)",
+        ),
+        Metric(
+            "f1",
+            lambda items: (items.precision, items.recall),
+            ".1%",
+            fold=harmonic_mean,
+            about="harmonic mean of precision and recall",
+        ),
+        Metric(
+            "consistency",
+            lambda items: items.agreeing(),
+            ".1%",
+            mean_over="queries",
+            partial="",
+            about="share of queries whose templates all give the same first answer",
+        ),
+        Metric(
+            "perplexity",
+            lambda items: perplexity(*_prompts(items)),
+            ".2f",
+            FROM_ONE,
+            None,
+            *_BY_PROMPT,
+            about="mean over prompts of exp(−log p / tokens); masked: pseudo-perplexity (Salazar et al. 2020)",
+        ),
+        Metric(
+            "corpus_perplexity",
+            _prompts,
+            ".2f",
+            FROM_ONE,
+            perplexity,
+            *_BY_PROMPT,
+            about="exp(−Σ log p / Σ tokens) over all prompts (Shaier et al. 2024, section 5.5)",
+        ),
         Metric(
             "ece",
             lambda items: (items.confidence.top_probability, items.hits(1)),
             partial="",
             prepare=calibration_gaps,
             error_folds=(debiased_sum, cautious_sum),
+            about="expected calibration error: Σ |confidence − accuracy| of bins by their share, without its bias",
         ),
         *WEIGHTED,
     ),
