@@ -28,7 +28,7 @@ def train_links(
 
     :param model: options of a kind, such as ``SimKgc(weights="bert-base-cased")``; or its name, with options as
         keywords: "simkgc", "knn-kge", "kg-bert", "kgt5", "genkgc", "prompted", "ultra", or a model of PyKEEN.
-    :param options: see ``fathom kgc train --model KIND --help-all``; ``preset="sakai2024"`` for those of a paper.
+    :param options: see ``fathom kgc train KIND --help-all``; ``preset="sakai2024"`` for those of a paper.
     :returns: the content of its ``link.json``: ``ended`` says why and where.
     :raises BadInput: everything that is wrong with options and data, at once.
     :raises RunFailed: NaN, a full disk.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -19,7 +20,7 @@ from fathom.cli.probe import RunFolder
 from fathom.data.options import Device, Graph, NewFolder
 from fathom.data.selection.options import Columns
 from fathom.store.surroundings import NOTED
-from fathom_kgc.links import LINKS, PRESETS, Kind, named
+from fathom_kgc.links import LINKS, PRESETS, PYKEEN, Kind, named
 from fathom_kgc.links.options import LinkOptions
 from fathom_kgc.pretraining.options import PretrainOptions
 
@@ -28,27 +29,18 @@ NOTED_FOR_ALL = {
     "workers_replaced", "parts", "merged", "compared_sequences", "largest_difference", *NOTED,
 }  # fmt: skip
 """Circumstances of all runs; others are the predictor's, such as answers proven exact."""
-TRAIN = "fathom kgc train --model TransE --data my-graph --out models/transe"
+TRAIN = "fathom kgc train pykeen --model TransE --data my-graph --out models/transe"
 
 
 def make(entry: CommandEntry) -> typer.Typer:
     """Make ``fathom kgc``, with the options of all entries of the registry of link predictors."""
     app = new_group(entry.does, TRAIN)
-    presets = f"Options of a paper ({', '.join(PRESETS)}); options typed in addition win."
-    flags = [free_flag("preset", Group.MODEL, presets), *_flags_of_kinds(asking=False)]
-    kinds = "; ".join(f"{kind.name} ({kind.does})" for kind in named())
-    add_command(
-        app,
-        train,
-        example=TRAIN,
-        does=f"{inspect.cleandoc(train.__doc__ or '')}\n\nKinds of predictor: {kinds}.",
-        flags=flags,
-    )
+    app.add_typer(_train_group(), name="train")
     add_command(
         app,
         evaluate,
         example="fathom kgc evaluate models/transe --data my-graph --out runs/transe",
-        flags=[*flags_of(LinkOptions), *_flags_of_kinds(asking=True)],
+        flags=[*flags_of(LinkOptions), *_flags_of_asking()],
     )
     add_command(
         app, predict, example="fathom kgc predict models/transe --data my-graph --relation hypernym --head canine"
@@ -61,16 +53,39 @@ def make(entry: CommandEntry) -> typer.Typer:
     return app
 
 
-def _flags_of_kinds(asking: bool) -> list[inspect.Parameter]:
-    """Return the flags of all kinds of predictor, each naming its kinds; defaults differ between kinds.
+def _train_group() -> typer.Typer:
+    """Make ``fathom kgc train``, with a command for each entry of the registry of link predictors."""
+    app = new_group(inspect.cleandoc(train.__doc__ or ""), TRAIN)
+    for kind in LINKS.entries():
+        presets = [name for name, kinds in PRESETS.items() if kind.name in kinds]
+        said = f"Options of a paper ({', '.join(presets)}); options typed in addition win."
+        add_command(
+            app,
+            partial(train, kind),
+            TrainFiles,
+            example=_example(kind),
+            name=kind.name,
+            does=f"{kind.does[0].upper()}{kind.does[1:]}.",
+            flags=[*([free_flag("preset", Group.MODEL, said)] if presets else []), *flags_of(kind.options)],
+        )
+    return app
 
-    :param asking: only those that may be changed when a trained model is evaluated.
-    """
+
+def _example(kind: Kind) -> str:
+    if kind is PYKEEN:
+        return TRAIN
+    weights = kind.options.model_fields.get("weights")
+    starts = " --weights my-model" if weights is not None and weights.is_required() else ""
+    return f"fathom kgc train {kind.name}{starts} --data my-graph --out models/{kind.name}"
+
+
+def _flags_of_asking() -> list[inspect.Parameter]:
+    """Return the flags of all kinds of predictor that may be changed when a trained model is evaluated, each naming its
+    kinds; defaults differ between kinds."""
     owners: dict[str, list[Kind]] = {}
     for kind in LINKS.entries():
-        for name in kind.options.model_fields:
-            if name in kind.options.asking() if asking else name != "model":
-                owners.setdefault(name, []).append(kind)
+        for name in kind.options.asking():
+            owners.setdefault(name, []).append(kind)
     flags = []
     for name, kinds in owners.items():
         prefix = "" if len(kinds) == len(LINKS) else f"({', '.join(kind.name for kind in kinds)}) "
@@ -95,11 +110,6 @@ class TrainFiles(LinkFiles):
     """Options of ``fathom kgc train`` that all kinds of predictor have."""
 
     columns: Columns = None
-    model: str = opt(
-        ...,
-        "A kind of predictor (see above), or any model of PyKEEN by its name, such as TransE or ComplEx.",
-        Group.MODEL,
-    )
     out: RunFolder
 
 
@@ -134,7 +144,7 @@ class PretrainFiles(LinkFiles):
     )
 
 
-def train(files: TrainFiles, given: Given) -> None:
+def train(kind: Kind, files: TrainFiles, given: Given) -> None:
     """Train a link predictor on a graph's training triples; stop early by Hits@10 on its validation triples.
 
     Defaults are those of the original papers: see docs/notes/link-prediction.md.
@@ -143,7 +153,8 @@ def train(files: TrainFiles, given: Given) -> None:
         from fathom.data.formats import read
         from fathom_kgc.api import train_links
 
-    manifest = train_links(files.model, read(files.data, files.columns), files.out, **given)
+    name = str(given.pop("model", "")) if kind is PYKEEN else kind.name
+    manifest = train_links(name, read(files.data, files.columns), files.out, **given)
     for note in manifest["notes"]:
         say(f"note: {note}")
     ended = manifest["ended"]
@@ -209,5 +220,5 @@ def pretrain(files: PretrainFiles, options: PretrainOptions) -> None:
     say(
         f"read {manifest['texts']:,} texts ({left_out['texts']:,} excluded: {left_out['why']}) and "
         f"{stated['statements']:,} statements of {stated['triples']:,} triples; loss {manifest['final_loss']:.3f}\n"
-        f"written to {out}; next: fathom kgc train --weights {out} --data {data} --out M --model {kind}"
+        f"written to {out}; next: fathom kgc train {kind} --weights {out} --data {data} --out M"
     )

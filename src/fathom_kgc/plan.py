@@ -59,7 +59,7 @@ class Worlds(NamedTuple):
 class PredictorPart(BaseModel):
     """Keys of runs of a link predictor: each world × pre-trained and random weights × each combination of the matrix.
 
-    :param predictor: a kind of link predictor, as in ``fathom kgc train --model``.
+    :param predictor: a kind of link predictor, as in ``fathom kgc train``.
     :param random_from: other runs of the same shape and tokenizer, whose random weights it shares.
     :param asking: options of the predictor that its evaluation changes.
     """
@@ -87,7 +87,7 @@ class WorldsPart(BaseModel):
 class LinkStep(Step):
     """A link predictor, trained and evaluated.
 
-    :ivar kind: of predictor, as in ``fathom kgc train --model``.
+    :ivar kind: of predictor, as in ``fathom kgc train``.
     :ivar data: the graph, or a world of it.
     :ivar training: options of its kind.
     :ivar asking: those that its evaluation changes.

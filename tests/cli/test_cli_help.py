@@ -48,7 +48,11 @@ def test_tools_walk_all_commands():
 
 WITHOUT_ESTIMATE = {
     "fathom plant": "trains a model",
-    "fathom kgc train": "trains a model; fathom plan --dry-run estimates it",
+    **{
+        called: "trains a model; fathom plan --dry-run estimates it"
+        for called in ALL
+        if called.startswith("fathom kgc train ")
+    },
     "fathom kgc predict": "one query",
 }
 """Commands with a model that need no ``--dry-run``, and why."""
@@ -59,6 +63,12 @@ def test_every_command_that_evaluates_a_model_estimates_it():
     models = {"model", "models", "checkpoints", "server", "device"}
     evaluating = {called for called, own in options.items() if own & models} | {"fathom resume"}
     assert {called for called in evaluating if "dry_run" not in options[called]} == set(WITHOUT_ESTIMATE)
+
+
+def test_a_kind_of_predictor_has_its_own_flags_alone():
+    kinds = [command for called, command in ALL.items() if called.startswith("fathom kgc train ")]
+    assert len(kinds) == 8
+    assert max(len(command.params) for command in kinds) <= 35
 
 
 @pytest.mark.parametrize("called", sorted(ALL))

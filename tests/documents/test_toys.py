@@ -74,7 +74,7 @@ def test_every_toy_is_on_the_command_line(tmp_path: Path) -> None:
         ["study", "--help"],
         ["build", "alphabet", "--out", "letters", "--letters", "4"],
         ["data", "check", "letters"],
-        ["kgc", "train", "--model", "popular", "--data", "graph", "--out", "popular"],
+        ["kgc", "train", "popular", "--data", "graph", "--out", "popular"],
         ["kgc", "evaluate", "popular", "--data", "graph", "--out", "answers", "--directions", "tail"],
     )
     assert "code 1" not in out, out + err

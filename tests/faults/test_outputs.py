@@ -48,7 +48,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "build choices": ("--data", FACTS),
     "build invented": (),
     "build worlds": ("--data", GRAPH),
-    "kgc train": ("--model", "transe", "--data", GRAPH),
+    "kgc train pykeen": ("--model", "transe", "--data", GRAPH),
     "kgc evaluate": ("--model", LINK, "--data", GRAPH),
     "kgc pretrain": ("--data", GRAPH),
 }

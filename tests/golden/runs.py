@@ -140,12 +140,12 @@ case(
 # --------------------------------------------------------------------------------------------------- link predictors
 
 
-def links(name: str, model: str, options: str, *asked: str, extras: str = "") -> None:
+def links(name: str, kind: str, options: str, *asked: str, extras: str = "") -> None:
     """Trained, asked and questioned."""
     folder, run = f"links/{name}", f"runs/link-{name}"
     case(
         f"links-{name}",
-        f"kgc train --model {model} {GRAPH} {options} --out {folder}",
+        f"kgc train {kind} {GRAPH} {options} --out {folder}",
         f"kgc evaluate {folder} {GRAPH} --out {run}",
         f"metrics {run} --by direction,relation,cardinality --errors 2 --reliability {JSON}",
         f"kgc predict {folder} {GRAPH} --relation cap --head Accra --top 3 {JSON}",
@@ -159,7 +159,7 @@ def links(name: str, model: str, options: str, *asked: str, extras: str = "") ->
 SMALL = "--epochs 2 --batch-size 8 --learning-rate 0.001"
 links(
     "transe",
-    "TransE",
+    "pykeen --model TransE",
     "--epochs 4 --batch-size 8 --learning-rate 0.05 --dimension 8 --validate-every 2",
     "--limit 3 --directions tail --top-k 4",
     "--split dev",
@@ -225,7 +225,7 @@ OLD = {
     "link": f"kgc evaluate links/old {GRAPH}",
 }
 """Runs whose folders lie beside this file as version 0.1.0 wrote them, but for ``--out``."""
-OLD_PREDICTOR = f"kgc train --model TransE {GRAPH} --epochs 2 --batch-size 8 --dimension 4 --out links/old"
+OLD_PREDICTOR = f"kgc train pykeen --model TransE {GRAPH} --epochs 2 --batch-size 8 --dimension 4 --out links/old"
 OLD_NEEDS = {"ontology": ("build-ontology",)}
 OLD_EXTRAS = {"ontology": ("pyoxigraph",), "link": ("pykeen",)}
 OLD_WITHOUT = {"embedding": ("--no-shorten",), "ontology": ("--subset", "test")}

@@ -406,7 +406,7 @@ def test_the_command_line(graph_folder, tmp_path):
         return CliRunner().invoke(make_app(), ["kgc", *map(str, words)], catch_exceptions=True)
 
     model = tmp_path / "m"
-    trained = fathom_("train", "--model", "toy", "--data", graph_folder, "--out", model, "--epochs", 2)
+    trained = fathom_("train", "toy", "--data", graph_folder, "--out", model, "--epochs", 2)
     assert trained.exit_code == 0, trained.output
     assert "ended: epochs" in trained.output
     ran = fathom_("evaluate", model, "--data", graph_folder, "--out", tmp_path / "r", "--limit", 2, "--dry-run")

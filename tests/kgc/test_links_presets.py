@@ -55,9 +55,13 @@ def test_bad_presets(model: str, name: Any, expected: str) -> None:
 
 def test_the_command_line_refuses_in_one_line(tmp_path: Path, fathom: Any) -> None:
     out = tmp_path / "model"
-    said = ["--model", "TransE", "--preset", "sakai2024", "--data", small(tmp_path / "g"), "--out", out]
-    code, _, err = fathom("kgc", "train", *said)
+    said = ["--preset", "sakai", "--data", small(tmp_path / "g"), "--out", out]
+    code, _, err = fathom("kgc", "train", "simkgc", *said)
     assert code == 2
     [line] = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert "--preset sakai2024" in line
+    assert "--preset" in line
+    assert "sakai2024" in line
     assert not out.exists()
+    code, _, err = fathom("kgc", "train", "pykeen", "--model", "TransE", *said)
+    assert code == 2  # a kind without presets
+    assert "no option --preset" in err

@@ -287,7 +287,7 @@ def ranked(predictor: Predictor, data, top=10):
 
 
 def test_nothing_is_trained(weights, folder, tmp_path, monkeypatch, capsys):
-    command = ["fathom", "kgc", "train", "--model", "prompted", "--weights", str(weights), "--data", str(folder)]
+    command = ["fathom", "kgc", "train", "prompted", "--weights", str(weights), "--data", str(folder)]
     monkeypatch.setattr(sys, "argv", [*command, "--out", str(tmp_path / "m")])
     with pytest.raises(SystemExit) as ended:
         main()

@@ -269,7 +269,7 @@ def fathom(*words) -> int:
 
 def test_it_is_trained_asked_and_predicts_like_any_other(graph, weights, tmp_path, capsys):
     model, run = tmp_path / "m", tmp_path / "r"
-    assert fathom("kgc", "train", "--model", "ULTRA", "--weights", weights, "--data", graph, "--out", model) == 0
+    assert fathom("kgc", "train", "ultra", "--weights", weights, "--data", graph, "--out", model) == 0
     assert "reads edges alone" in capsys.readouterr().out
     assert fathom("kgc", "evaluate", model, "--data", graph, "--out", run) == 0
     assert "mrr" in capsys.readouterr().out
@@ -319,7 +319,7 @@ def files(folder) -> dict[str, Path]:
 ])  # fmt: skip
 def test_files_of_something_else(graph, tmp_path, capsys, kind, said):
     file = files(tmp_path)[kind]
-    code = fathom("kgc", "train", "--model", "ultra", "--weights", file, "--data", graph, "--out", tmp_path / "m")
+    code = fathom("kgc", "train", "ultra", "--weights", file, "--data", graph, "--out", tmp_path / "m")
     err = capsys.readouterr()
     assert code == 2
     assert mentioned(err.err, said)

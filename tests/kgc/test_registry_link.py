@@ -101,7 +101,7 @@ def kgc(*words):
 def test_it_trains_and_answers_on_the_command_line(graph, tmp_path):
     given = ("--data", graph, "--out")
     said = ("--epochs", 20, "--learning-rate", 0.3, "--start", 0.5)
-    assert "ended: epochs" in kgc("train", "--model", "toy", *given, tmp_path / "model", *said)
+    assert "ended: epochs" in kgc("train", "toy", *given, tmp_path / "model", *said)
     manifest = json.loads((tmp_path / "model" / "link.json").read_text())["identity"]
     assert (manifest["kind"], manifest["options"]["start"]) == ("toy", 0.5)
 
@@ -119,10 +119,10 @@ def test_it_trains_and_answers_on_the_command_line(graph, tmp_path):
 @pytest.mark.usefixtures("toy")
 def test_its_flags_are_shown_and_say_whose_they_are(graph, tmp_path):
     shown = " ".join(
-        CliRunner().invoke(make_app(), ["kgc", "train", "--help-all"], env={"COLUMNS": "200"}).output.split()
+        CliRunner().invoke(make_app(), ["kgc", "train", "toy", "--help-all"], env={"COLUMNS": "200"}).output.split()
     )
-    assert "(toy) What every score begins with." in shown
-    kgc("train", "--model", "toy", "--data", graph, "--out", tmp_path / "model", "--epochs", 1)
+    assert "What every score begins with." in shown
+    kgc("train", "toy", "--data", graph, "--out", tmp_path / "model", "--epochs", 1)
     bonus = ("--bonus", 100, "--limit", 1)
     kgc("evaluate", tmp_path / "model", "--data", graph, "--out", tmp_path / "run", *bonus)
     first = fathom.data.formats.read(graph).graph.entities.column("id")[0].as_py()
