@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # the same for type checkers, which run nothing
     from fathom.engine.models.loading import wrap as wrap_model
     from fathom.engine.models.local import LocalModel
     from fathom.probes.options import (
+        ChoiceOptions,
         ClozeOptions,
         EmbeddingOptions,
         GenerationOptions,
@@ -46,6 +47,7 @@ __all__ = [  # noqa: RUF022 # the version, then by name
     "__version__",
     "BadInput",
     "CandidateSet",
+    "ChoiceOptions",
     "ClozeOptions",
     "EmbeddingOptions",
     "FathomError",
@@ -88,8 +90,8 @@ _WHERE = {
         "fathom.data.formats": "read_data",
         "fathom.engine.models.loading": "load_model wrap_model",
         "fathom.engine.models.local": "LocalModel",
-        "fathom.probes.options": "ClozeOptions EmbeddingOptions GenerationOptions OntologyOptions StatementOptions "
-        "VocabularyOptions",
+        "fathom.probes.options": "ChoiceOptions ClozeOptions EmbeddingOptions GenerationOptions OntologyOptions "
+        "StatementOptions VocabularyOptions",
         "fathom.studies.report.charts": "plots",
         "fathom.studies.report.page": "write_report",
         "fathom.results.compare": "compare",

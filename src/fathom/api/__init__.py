@@ -50,6 +50,10 @@ def probe(
     :param progress: called with (queries done, all queries) instead of a progress bar; False: nothing is shown.
     :param options: of a probe that is named, checked at run time.
     :raises BadInput: everything that is wrong with options, data and model, at once.
+
+    >>> result = fathom.probe("statement", "gpt2", "geography", limit=4, templates=(0,))
+    >>> result.accuracy.n
+    4
     """
     faults: list[str] = []
     entry, kind = _probe_of(asked)
@@ -82,6 +86,9 @@ def forecast(
 
     :param model: name or folder.
     :raises BadInput: everything that is wrong with options, data and model; or the work cannot be known.
+
+    >>> fathom.forecast("statement", "gpt2", "geography", limit=4).queries
+    4
     """
     faults: list[str] = []
     entry, kind = _probe_of(asked)
@@ -111,7 +118,11 @@ def _entry_of(options: ProbeOptions) -> Entry:
 
 
 def open_run(path: str | Path) -> Result:
-    """Open a finished run. :raises BadInput: not a run."""
+    """Open a finished run. :raises BadInput: not a run.
+
+    >>> print(fathom.open_run("reference:Gemma-3-270m").accuracy)
+    75.4 % [71.9, 78.7]
+    """
     return Result(RunFolder.open(path))
 
 
@@ -119,6 +130,10 @@ def resume_run(path: str | Path, progress: ProgressSetting = None) -> Result:
     """Repeat the command in a run's manifest, which finishes the run, or its part; a finished run is opened.
 
     :raises BadInput: not a run, one without a command, or model or data have changed since.
+
+    >>> run = fathom.probe("statement", "gpt2", "geography", "runs/half", limit=4, part="1/1")
+    >>> fathom.resume_run("runs/half").is_complete()
+    True
     """
     folder = RunFolder.open(path)
     if folder.is_complete():
@@ -150,6 +165,11 @@ def merge_runs(runs: Sequence[AnyRun], out: str | Path) -> Result:
     :param out: must not exist. If shards remain, :func:`probe` into it finishes them.
     :raises BadInput: folders of different runs, or with shards in common; one in which a process is at work.
     :raises MadeBefore: the same folders have been merged into *out*.
+
+    >>> for part in ("1/2", "2/2"):
+    ...     run = fathom.probe("statement", "gpt2", "geography", f"runs/part-{part[0]}", limit=4, part=part)
+    >>> fathom.merge_runs(["runs/part-1", "runs/part-2"], "runs/merged").is_complete()
+    True
     """
     from fathom.store import merging
 
@@ -180,6 +200,12 @@ def run_plan(
     :param limit: facts of each run of a preset.
     :param device: of a preset's models.
     :raises BadInput: everything that is wrong with the plan, before anything runs.
+
+    >>> text = "models: [gpt2]\\ndata: [geography]\\nruns: {s: {probe: statement, limit: 4, templates: 0}}"
+    >>> from pathlib import Path
+    >>> _ = Path("plan.yaml").write_text(text)
+    >>> [len(table.rows) for table in fathom.run_plan("plan.yaml", "results").tables]
+    [1]
     """
     from fathom.plans.execution import carry_out, write_report
     from fathom.plans.file import read_plan

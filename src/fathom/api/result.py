@@ -40,6 +40,10 @@ class Result:
 
     :param cluster: sampling unit of the intervals: "query", "relation", "subject", "answer", or a key of the data's
         groups; by default relations if there are ten or more of similar size, else the facts within each.
+
+    >>> result = fathom.open_run("reference:SmolLM2-135M-Instruct")
+    >>> print(result["hits@10"])
+    82.8 % [80.0, 85.4]
     """
 
     def __init__(self, folder: RunFolder, cluster: str = "") -> None:

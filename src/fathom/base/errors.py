@@ -17,7 +17,11 @@ from typing import Any
 
 
 class FathomError(Exception):
-    """Root of all errors of Fathom. ``exit_code`` is that of the command line."""
+    """Root of all errors of Fathom. ``exit_code`` is that of the command line.
+
+    >>> fathom.BadInput("no such run").exit_code, fathom.RunFailed("no disk").exit_code
+    (2, 1)
+    """
 
     exit_code = 1
 
@@ -29,6 +33,12 @@ class BadInput(FathomError):
     """Invalid input, with all faults, one line each.
 
     :param faults: one message, or several.
+
+    >>> try:
+    ...     fathom.read_data("nowhere")
+    ... except fathom.BadInput as error:
+    ...     print(len(error.faults))
+    1
     """
 
     exit_code = 2
@@ -66,7 +76,11 @@ def alike(name: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6) -
 
 
 class RunFailed(FathomError):
-    """A failure of a run: a full disk, no memory for the smallest batch."""
+    """A failure of a run: a full disk, no memory for the smallest batch.
+
+    >>> issubclass(fathom.RunFailed, fathom.FathomError)
+    True
+    """
 
 
 class Stopped(RunFailed):

@@ -31,6 +31,10 @@ class KnowledgeGraph:
     :param relation: row in *relations*, int32, shape (triples,).
     :param tail: row in *entities*, int32, shape (triples,).
     :param splits: contiguous triples of each split (``train``, ``dev``, ``test``); empty without splits.
+
+    >>> graph = fathom.read_data("my-graph").graph
+    >>> len(graph.entities), len(graph.relations)
+    (24, 1)
     """
 
     entities: pa.Table

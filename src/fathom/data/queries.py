@@ -35,6 +35,9 @@ class CandidateSet:
     """An ordered answer space, shared by many queries. Ids are unique; names may repeat (two people of one name).
 
     :param descriptions: a short text for each, "" for none; None if no candidate has one.
+
+    >>> fathom.CandidateSet("cities", ("Q90", "Q220"), ("Paris", "Rome")).name_of("Q220")
+    'Rome'
     """
 
     name: str
@@ -88,6 +91,9 @@ class Query:
     :param place: file and line from which it was read, for messages; "" if unknown.
     :param distances: of each gold answer the steps in the data's hierarchy, 1 for the finest; () without a hierarchy.
     :param one_of_several: the data have further gold answers, which are not candidates here.
+
+    >>> fathom.Query("q1", "capital", "France", "Q142", ("Q90",), "cities").fact_id
+    'Q142|capital|Q90'
     """
 
     id: str
@@ -140,6 +146,9 @@ class Relation:
     :param questions: templates with the answer at the end: "What is the capital of [X]? [Y]".
     :param negated: templates that state the opposite: "[X] was not born in [Y]."
     :param asks_heads: its templates ask for heads: ``[X]`` is the tail.
+
+    >>> fathom.Relation("capital", "capital", (fathom.Template("The capital of [X] is [Y]."),), "1:1").cardinality
+    '1:1'
     """
 
     id: str
@@ -160,6 +169,10 @@ class QuerySet:
     :param notes: oddities that the reader accepted, each with file and line.
     :param whole: the unfiltered data, which has examples outside the queries.
     :param usual: the subset of published numbers, "" if there is none.
+
+    >>> data = fathom.read_data("geography")
+    >>> len(data.queries), list(data.relations)
+    (781, ['capital', 'continent', 'currency', 'language'])
     """
 
     name: str

@@ -73,6 +73,9 @@ class Template:
     """A sentence with the places ``[X]`` (subject) and ``[Y]`` (answer), as in LAMA and BEAR.
 
     :param natural: text from a corpus, whose case is kept ("mTOR inhibits [Y].").
+
+    >>> fathom.Template("The capital of [X] is [Y].").fill("France", "Paris").text
+    'The capital of France is Paris.'
     """
 
     text: str

@@ -111,7 +111,11 @@ class ReversibleOptions(BaseModel):
 
 
 class StatementOptions(SpokenOptions, ReversibleOptions, LikelihoodOptions, FewShotOptions):
-    """Options of the statement probe (BEAR)."""
+    """Options of the statement probe (BEAR).
+
+    >>> fathom.StatementOptions(templates=(0,), reduction=("sum", "mean")).reduction
+    ('sum', 'mean')
+    """
 
     group: ClassVar = Group.SCORING
 
@@ -153,7 +157,11 @@ class StatementOptions(SpokenOptions, ReversibleOptions, LikelihoodOptions, FewS
 
 
 class EmbeddingOptions(FewShotOptions):
-    """Options of the embedding probe (DEER)."""
+    """Options of the embedding probe (DEER).
+
+    >>> fathom.EmbeddingOptions(shots=8).shots
+    8
+    """
 
     group: ClassVar = Group.SCORING
 
@@ -202,7 +210,11 @@ class SlotOptions(ProbeOptions):
 
 
 class ClozeOptions(ReversibleOptions, SlotOptions):
-    """Options of the cloze probe (entity ranking)."""
+    """Options of the cloze probe (entity ranking).
+
+    >>> fathom.ClozeOptions(masks=("one",)).masks
+    ('one',)
+    """
 
     group: ClassVar = Group.SCORING
 
@@ -215,7 +227,11 @@ class ClozeOptions(ReversibleOptions, SlotOptions):
 
 
 class VocabularyOptions(LikelihoodOptions, FewShotOptions):
-    """Options of the vocabulary probe (LAMA)."""
+    """Options of the vocabulary probe (LAMA).
+
+    >>> fathom.VocabularyOptions(templates="0,1").templates
+    (0, 1)
+    """
 
     group: ClassVar = Group.PROMPTS
 
@@ -225,7 +241,11 @@ class VocabularyOptions(LikelihoodOptions, FewShotOptions):
 
 
 class GenerationOptions(ServedOptions, FewShotOptions):
-    """Options of the generation probe (KAMEL)."""
+    """Options of the generation probe (KAMEL).
+
+    >>> fathom.GenerationOptions(shots=5).shots
+    5
+    """
 
     group: ClassVar = Group.PROMPTS
 
@@ -265,7 +285,11 @@ class GenerationOptions(ServedOptions, FewShotOptions):
 
 
 class ChoiceOptions(ServedOptions, LikelihoodOptions):
-    """Options of the choice probe (multiple choice)."""
+    """Options of the choice probe (multiple choice).
+
+    >>> fathom.ChoiceOptions(options=4).options
+    4
+    """
 
     group: ClassVar = Group.PROMPTS
 
@@ -322,7 +346,11 @@ class ChoiceOptions(ServedOptions, LikelihoodOptions):
 
 
 class OntologyOptions(SlotOptions):
-    """Options of the ontology probe (OntoProbe): those of the cloze probe, and learnt templates."""
+    """Options of the ontology probe (OntoProbe): those of the cloze probe, and learnt templates.
+
+    >>> fathom.OntologyOptions(soft=True).soft
+    True
+    """
 
     group: ClassVar = Group.TRAINING
 

@@ -84,6 +84,10 @@ def compare(
     :param check: simulate how often the claims would be wrong of these facts, see :mod:`fathom.results.checking`.
     :raises BadInput: unfinished runs, one given twice, scorings not chosen, metrics that are no mean over facts; no
         pair that can be compared; a difference that cannot be meant in points.
+
+    >>> references = ["reference:SmolLM2-135M-Instruct", "reference:Gemma-3-270m"]
+    >>> print(fathom.compare(references).answer[0][:61])
+    Gemma-3-270m knows more than SmolLM2-135M-Instruct on the 781
     """
     scoring, metrics = separated(scoring), separated(metrics)
     margin, detect = all_of(partial(_from_points, "--margin", margin), partial(_from_points, "--detect", detect))

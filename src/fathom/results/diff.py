@@ -174,6 +174,9 @@ def diff(
     :param k: a fact is known if its right answer is among the first *k*.
     :param cluster: sampling unit of the intervals; see :mod:`fathom.results.samples`.
     :raises BadInput: unfinished runs, the same one twice, no fact in common, other candidates, an unknown key.
+
+    >>> fathom.diff("reference:SmolLM2-135M-Instruct", "reference:Gemma-3-270m").tables[0].title
+    'accuracy'
     """
     scoring = separated(scoring)
     if len(scoring) > 1:

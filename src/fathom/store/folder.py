@@ -95,9 +95,14 @@ def _by_relation(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
 
 
 class RunFolder:
-    """:param path: the folder; :meth:`start` creates or resumes it, reading needs it to exist.
+    """The folder of a run: manifest, queries, candidates and predictions.
+
+    :param path: the folder; :meth:`start` creates or resumes it, reading needs it to exist.
     :param part: of a process that shares the run with others, such as "1/4".
     :param command: what makes the run, for its circumstances (:mod:`fathom.probes.run.command`).
+
+    >>> fathom.RunFolder.open("reference:Gemma-3-270m").manifest["identity"]["probe"]
+    'statement'
     """
 
     def __init__(self, path: str | Path, part: str | None = None, command: Mapping[str, Any] | None = None) -> None:

@@ -89,7 +89,7 @@ def _filled(queryset: QuerySet, query: Query) -> list[Prompt]:
 def plant(
     queryset: QuerySet,
     options: PlantOptions,
-    out: Path,
+    out: str | Path,
     on_progress: OnProgress | None = None,
 ) -> None:
     """Train a model on a part of the facts and write its folder: the model, and which facts were planted.
@@ -101,8 +101,12 @@ def plant(
     :raises BadInput: *out* exists and is not empty, nothing can be planted, or the design is wrong.
     :raises MadeBefore: the same call has made *out*.
     :raises RunFailed: the loss became NaN. Nothing is written.
+
+    >>> from fathom.training.options import PlantOptions
+    >>> options = PlantOptions(kind="causal", epochs=1, hidden_size=8, layers=1, heads=2)
+    >>> fathom.plant(fathom.read_data("my-facts"), options, "planted")
     """
-    out = out.absolute()
+    out = Path(out).absolute()
     files = [file for file in (options.design, options.texts) if file is not None]
     signature = signature_of("plant", options.model_dump(mode="json"), files=files, data=queryset.content_hash)
     texts = _texts(queryset, options, obstacles(out, signature))

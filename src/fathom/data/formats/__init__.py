@@ -139,6 +139,9 @@ def read(data: str | Path, columns: Order | None = None) -> QuerySet:
 
     :param columns: order of the columns in files of triples: "hrt" (head, relation, tail) or "htr".
     :raises BadInput: with every fault found, each with file and line.
+
+    >>> fathom.read_data("geography").name
+    'geography'
     """
     queryset, faults = examine(data, columns)
     faults.stop_if_any()

@@ -65,6 +65,9 @@ def load(
     :param allow_pickle: read ``.bin`` weights too.
     :raises BadInput: a problem with the model or the options, and what to type instead.
     :raises MissingExtra: a library for adapters or quantisation is not installed.
+
+    >>> fathom.load_model("gpt2", device="cpu").identity.name
+    'gpt2'
     """
     adapters = [adapter] if isinstance(adapter, str) else adapter or ()
     if device_map is not None:
@@ -179,6 +182,11 @@ def wrap(
     :param tokenizer: or the processor that holds it, for a multimodal model.
     :param kind: "causal", "masked" or "seq2seq" if the class does not determine it.
     :raises BadInput: a network of no such kind, or a tokenizer without offsets.
+
+    >>> from transformers import AutoModelForCausalLM, AutoTokenizer
+    >>> network, tokenizer = AutoModelForCausalLM.from_pretrained("gpt2"), AutoTokenizer.from_pretrained("gpt2")
+    >>> str(fathom.wrap_model(network, tokenizer).attention)
+    'causal'
     """
     twin = share_weights(network)
     tokenizer = getattr(tokenizer, "tokenizer", tokenizer)

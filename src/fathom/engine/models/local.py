@@ -62,6 +62,10 @@ class LocalModel(NetworkModel):
     If a network needs the token ids themselves (say, to choose experts), :meth:`embed` returns the ids, shape (…, 1).
 
     :raises BadInput: a network whose scores would not be meaningful, see :mod:`fathom.engine.models.body`.
+
+    >>> model = fathom.load_model("gpt2", device="cpu")
+    >>> str(model.attention)
+    'causal'
     """
 
     def __init__(

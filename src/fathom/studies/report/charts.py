@@ -163,6 +163,8 @@ def plots(runs: Sequence[AnyRun]) -> dict[str, alt.Chart]:
     :returns: name → chart, without those that have no data. A notebook shows them, ``save`` writes PNG or SVG.
     :raises BadInput: there is no run, or everything that is wrong with them.
     :raises MissingExtra: Altair is not installed.
+
+    >>> charts = fathom.plots(["reference:SmolLM2-135M-Instruct", "reference:Gemma-3-270m"])
     """
     optional("altair", "report")
     folders = list({run.path.resolve(): run for run in open_runs(runs)}.values())

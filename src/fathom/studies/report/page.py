@@ -108,6 +108,8 @@ def report(
     :raises BadInput: none of the runs can be shown; *out* is a folder; *groups* cannot be read.
     :raises MissingExtra: a library that the page needs is not installed.
     :raises RunFailed: *out* cannot be written.
+
+    >>> page = fathom.write_report(["reference:Gemma-3-270m"], "gemma.html")
     """
     libraries = {name: optional(name, "report") for name in LIBRARIES}
     path = Path(out)
