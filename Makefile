@@ -38,6 +38,7 @@ lint: install-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --strict docs/toys/fathom_toys.py
 	$(BIN)/lint-imports
 	$(BIN)/oxlint --quiet --deny-warnings src/fathom/studies/report/assets
 
