@@ -189,8 +189,8 @@ def _first_answers(outcome: RunFacts) -> Firsts:
         shares: dict[str, float] = {}
         for place in places:
             scores: list[float] = top_scores[place].as_py() or []
-            ids = zip(outcome.rows.best(place), scores, strict=False)
-            best = [id_ for id_, score in ids if score == scores[0]]  # tied answers share the place
+            ids = outcome.rows.best(place)
+            best = [ids[rank] for rank, score in enumerate(scores[: len(ids)]) if score == scores[0]]  # ties share it
             for id_ in best:
                 shares[id_] = shares.get(id_, 0.0) + 1 / (len(best) * len(places))
         firsts[outcome.facts[fact]] = shares

@@ -120,7 +120,8 @@ def edits_sentence(measures: Sequence[EditMeasure]) -> str:
 
 
 def edits_table(measures: Sequence[EditMeasure]) -> Table:
-    rows = [dict(zip(("measure", *EditMeasure._fields[1:6]), one, strict=False)) for one in measures]
+    columns = EditMeasure._fields[1:6]
+    rows = [{"measure": one.name, **{column: getattr(one, column) for column in columns}} for one in measures]
     does = "is written" if any(one.written for one in measures) else "scores higher; a tie counts half"
     notes = [
         "efficacy and paraphrase success: share of edits whose new answer, specificity: whose neighbours' true answer "

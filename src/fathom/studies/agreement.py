@@ -152,7 +152,7 @@ def tables(findings: Agreements) -> list[Table]:
 def _rows(pairs: Sequence[ProbePair], numbers: Sequence[Mapping[str, Estimate]]) -> list[dict[str, Any]]:
     """Return a row for each pair, then the means over models of each two probes on each data set."""
     rows: list[dict[str, Any]] = [
-        {**dict(zip(PAIR, pair, strict=False)), "facts": pair.ranks.both_hit.n, **own}
+        {**{field: getattr(pair, field) for field in PAIR}, "facts": pair.ranks.both_hit.n, **own}
         for pair, own in zip(pairs, numbers, strict=True)
     ]
     for place, own in grouped((pair[1:4], cells) for pair, cells in zip(pairs, numbers, strict=True)).items():

@@ -91,9 +91,10 @@ def analyse(runs: Sequence[RunFolder], options: RunsOptions = RunsOptions()) -> 
             "kgc evaluate of the predictor from its weights and from random ones, and as a control the same probe of "
             f"another language model; found {len(runs)}"
         )
-    names, scorings = short_names(runs), (options.scoring, (), (), options.scoring)
+    scorings = (options.scoring, (), (), options.scoring)[: len(runs)]
     outcomes = [
-        read_facts(run, chosen, name, options.cluster) for run, chosen, name in zip(runs, scorings, names, strict=False)
+        read_facts(run, chosen, name, options.cluster)
+        for run, chosen, name in zip(runs, scorings, short_names(runs), strict=True)
     ]
     refuse(_faults(outcomes))
     common_facts(outcomes[1:3])
