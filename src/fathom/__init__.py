@@ -114,7 +114,7 @@ def _elsewhere(name: str) -> str:
     from importlib.metadata import entry_points
 
     places = [point.value.replace(":", ".") for point in entry_points(group="fathom.names", name=name)]
-    return f"it is {places[0]}" if places else ""
+    return ", ".join(places)
 
 
 if not TYPE_CHECKING:  # else they would take every name for known
@@ -122,6 +122,8 @@ if not TYPE_CHECKING:  # else they would take every name for known
     def __getattr__(name: str) -> Any:
         if name == "watch":
             return import_module("fathom.watch")
+        if name not in _WHERE and (place := _elsewhere(name)):  # else ``from fathom import NAME`` would not say it
+            raise ImportError(f"fathom has no '{name}' any more: it is {place}")
         if name not in _WHERE:
-            raise AttributeError(f"fathom has no '{name}': {_elsewhere(name) or ', '.join(['it has', *_WHERE])}")
+            raise AttributeError(f"fathom has no '{name}': it has {', '.join(_WHERE)}")
         return getattr(import_module(_WHERE[name]), _NAMED_OTHERWISE.get(name, name))

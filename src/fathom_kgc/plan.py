@@ -238,8 +238,9 @@ class _RunsOfPredictors:
     def of(self, name: str) -> Iterator[PlannedStep]:
         """Yield all runs of a name."""
         part, own = self.content.runs[name], self.parts[name]
-        if own.random_from and own.random_from not in self.parts:
-            text = f"no predictor '{own.random_from}'; {nearest(own.random_from, self.parts)}"
+        others = self.parts.keys() - {name}
+        if own.random_from and own.random_from not in others:
+            text = f"no other predictor '{own.random_from}'; {nearest(own.random_from, sorted(others))}"
             self.faults.add(("runs", name, "random_from"), text)
             return
         init = find(own.predictor).options.model_fields.get("init")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import distribution, entry_points
+from importlib.metadata import EntryPoint, distribution, entry_points
 from pathlib import Path
 
 import pytest
 
 import fathom
-from fathom.base.registry import REGISTRIES
+from fathom.base.commands import CommandEntry
+from fathom.base.registry import REGISTRIES, Registry
 from fathom.cli import COMMANDS, faults
-from fathom.plans.kinds import KINDS
+from fathom.plans.kinds import KINDS, Kind
 from fathom.plans.preset_files import PRESETS
 from fathom.probes import PROBES
 from fathom.studies import STUDIES
@@ -58,5 +59,18 @@ def test_every_entry_point_of_the_distribution_is_in_a_registry() -> None:
 @pytest.mark.parametrize("name", ["train_links", "evaluate_links"])
 def test_a_name_that_has_moved_says_where_it_is(name: str) -> None:
     assert [point.value for point in entry_points(group="fathom.names", name=name)] == [f"fathom_kgc:{name}"]
-    with pytest.raises(AttributeError, match=f"it is fathom_kgc.{name}$"):
+    with pytest.raises(ImportError, match=f"it is fathom_kgc.{name}$"):
         getattr(fathom, name)
+    with pytest.raises(ImportError, match=f"it is fathom_kgc.{name}$"):
+        exec(f"from fathom import {name}")
+
+
+def test_an_entry_of_another_type_is_a_fault_and_the_rest_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    strange = EntryPoint("strange", "pathlib:Path", "fathom.commands")
+    monkeypatch.setattr("fathom.base.registry.entry_points", lambda group: [strange])
+    own = CommandEntry("own", "Ask", "It is here.", "here:make")
+    for table in (Registry("command", "fathom.commands", (own,)), Registry("kind of runs", "fathom.runs", (), Kind)):
+        assert list(table) == (["own"] if table.kind == "command" else [])
+        [fault] = table.faults
+        assert "pathlib:Path" in fault
+        assert "expected " in fault

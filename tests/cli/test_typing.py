@@ -22,7 +22,7 @@ from tests.messages import mentions
 SOURCE = Path(fathom.__file__)
 USER = """
 from pathlib import Path
-import fathom
+import fathom, fathom_kgc
 from fathom import StatementOptions
 from fathom_kgc.links.options import SimKgc
 

@@ -204,8 +204,8 @@ def run_plan(
     >>> text = "models: [gpt2]\\ndata: [geography]\\nruns: {s: {probe: statement, limit: 4, templates: 0}}"
     >>> from pathlib import Path
     >>> _ = Path("plan.yaml").write_text(text)
-    >>> [len(table.rows) for table in fathom.run_plan("plan.yaml", "results").tables]
-    [1]
+    >>> fathom.run_plan("plan.yaml", "results").missing
+    0
     """
     from fathom.plans.execution import carry_out, write_report
     from fathom.plans.file import read_plan

@@ -33,9 +33,10 @@ class Registry(Mapping[str, Entry]):
     :param kind: of entries, such as "probe".
     :param group: of its entry points, such as "fathom.probes".
     :param entries: of Fathom.
+    :param of: the type of entries; by default that of Fathom's own.
     """
 
-    def __init__(self, kind: str, group: str, entries: Iterable[Entry]) -> None:
+    def __init__(self, kind: str, group: str, entries: Iterable[Entry], of: type | None = None) -> None:
         self.kind, self.group = kind, group
         self.faults: list[str] = []
         """One line for each entry point that failed to load."""
@@ -43,6 +44,8 @@ class Registry(Mapping[str, Entry]):
         self._is_loaded = False
         for entry in entries:
             self.add(entry)
+            of = of or type(entry)
+        self._type = of or object
         REGISTRIES.append(self)
 
     def add(self, entry: Entry) -> None:
@@ -86,11 +89,17 @@ class Registry(Mapping[str, Entry]):
         self._is_loaded = True
         for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
             try:
-                self.add(point.load())
+                self.add(self._checked(point.load()))
             except Exception as error:  # a foreign module may raise anything
                 self.faults.append(
                     f"{_package(point)} adds the {self.kind} '{point.name}', which cannot be loaded: {error!r}"
                 )
+
+    def _checked(self, entry: Any) -> Entry:
+        """:raises TypeError: it is of another type than the entries of this registry."""
+        if not isinstance(entry, self._type):
+            raise TypeError(f"expected {self._type.__name__}, found {type(entry).__name__}")
+        return entry  # type: ignore[return-value]
 
 
 def _package(point: EntryPoint) -> str:

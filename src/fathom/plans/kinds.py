@@ -6,7 +6,7 @@ Runs are of a kind if they have its key instead of ``probe:``, such as ``predict
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fathom.plans.steps import PlannedStep, Step
 
 
+@runtime_checkable
 class Kind(Protocol):
     """An entry of KINDS.
 
@@ -50,4 +51,4 @@ class Kind(Protocol):
         ...
 
 
-KINDS: Registry[Kind] = Registry("kind of runs", "fathom.runs", ())
+KINDS: Registry[Kind] = Registry("kind of runs", "fathom.runs", (), Kind)

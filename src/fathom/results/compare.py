@@ -86,8 +86,8 @@ def compare(
         pair that can be compared; a difference that cannot be meant in points.
 
     >>> references = ["reference:SmolLM2-135M-Instruct", "reference:Gemma-3-270m"]
-    >>> print(fathom.compare(references).answer[0][:61])
-    Gemma-3-270m knows more than SmolLM2-135M-Instruct on the 781
+    >>> print(*fathom.compare(references).answer)  # doctest: +ELLIPSIS
+    Gemma-3-270m knows more than SmolLM2-135M-Instruct on the 781 facts that both answered: ...
     """
     scoring, metrics = separated(scoring), separated(metrics)
     margin, detect = all_of(partial(_from_points, "--margin", margin), partial(_from_points, "--detect", detect))

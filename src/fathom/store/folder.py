@@ -101,8 +101,8 @@ class RunFolder:
     :param part: of a process that shares the run with others, such as "1/4".
     :param command: what makes the run, for its circumstances (:mod:`fathom.probes.run.command`).
 
-    >>> fathom.RunFolder.open("reference:Gemma-3-270m").manifest["identity"]["probe"]
-    'statement'
+    >>> fathom.RunFolder.open("reference:Gemma-3-270m").is_complete()
+    True
     """
 
     def __init__(self, path: str | Path, part: str | None = None, command: Mapping[str, Any] | None = None) -> None:
