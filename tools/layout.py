@@ -46,6 +46,9 @@ MOVES = {
     "fathom.metrics": "fathom.results.metrics",
     "fathom.run": "fathom.probes.run",
     "fathom.report": "fathom.studies.report",
+    # Public names.
+    "fathom.evaluate_links": "fathom_kgc.evaluate_links",
+    "fathom.train_links": "fathom_kgc.train_links",
 }
 """Old module → new module; of several that fit a name, the longest decides."""
 TESTS = {
@@ -90,6 +93,8 @@ NAMES = {
 """(Module, other module) → names that moved from one to the other."""
 GROUPS = "builders formats links metrics probes studies"
 """Groups of entry points, which keep their names."""
+KEPT = {"tools/layout.py", "tests/base/test_layout.py", "CHANGELOG.md"}
+"""Files that name old places on purpose."""
 TEXTS = {".md", ".py", ".pyi", ".sh", ".toml", ".yaml", ".yml"}
 
 _MODULE = re.compile(
@@ -100,7 +105,7 @@ _PATH = re.compile(
     + "|".join(re.escape(name.replace(".", "/")) for name in sorted(MOVES, key=len, reverse=True))
     + r")(?=/|\.py\b)"
 )
-_ROOM = re.compile(r"from fathom import (?P<name>\w+)(?P<more>$| as \w+$)", re.MULTILINE)
+_ROOM = re.compile(r"^(?P<indent> *)from fathom import (?P<names>[\w, ]+)$", re.MULTILINE)
 _IMPORT = re.compile(r"^(?P<indent> *)from (?P<module>[\w.]+) import (?P<names>\((?:[^)]*)\)|[^\n(]+)$", re.MULTILINE)
 
 
@@ -136,17 +141,23 @@ def _move(old: Path, new: Path) -> None:
 def mended(text: str) -> str:
     """Return a text with the new names of modules, paths and imported names."""
     text = _ROOM.sub(_of_room, text)
+    before = text
     text = _MODULE.sub(_of_module, text)
     text = _PATH.sub(_of_path, text)
+    if "fathom_kgc." in text and "fathom_kgc." not in before:
+        text = re.sub(r"^import fathom$", "import fathom\nimport fathom_kgc", text, count=1, flags=re.MULTILINE)
     return _IMPORT.sub(_of_import, text)
 
 
 def _of_room(match: re.Match[str]) -> str:
-    new = MOVES.get(f"fathom.{match['name']}")
-    if new is None:
-        return match[0]
-    room, _, name = new.rpartition(".")
-    return f"from {room} import {name}{match['more']}"
+    """Divide an import of rooms and names of ``fathom`` by where they are now."""
+    found: dict[str, list[str]] = {}
+    for name in (name.strip() for name in match["names"].split(",")):
+        first, _, alias = name.partition(" as ")
+        new = MOVES.get(f"fathom.{first}", f"fathom.{first}")
+        room, _, last = new.rpartition(".")
+        found.setdefault(room, []).append(f"{last} as {alias}" if alias else last)
+    return "\n".join(f"{match['indent']}from {room} import {', '.join(names)}" for room, names in found.items())
 
 
 def _of_module(match: re.Match[str]) -> str:
@@ -177,11 +188,11 @@ def _of_import(match: re.Match[str]) -> str:
 
 
 def tracked() -> Iterable[Path]:
-    """Yield the repository's own texts, but this file and the history."""
+    """Yield the repository's own texts, but those of KEPT."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in listed.splitlines():
         file = ROOT / name
-        if (file.suffix in TEXTS or name == "Makefile") and name not in ("tools/layout.py", "CHANGELOG.md"):
+        if (file.suffix in TEXTS or name == "Makefile") and name not in KEPT:
             yield file
 
 
@@ -192,13 +203,15 @@ def main() -> None:
         move_files()
     changed = []
     for file in named or tracked():
+        if not file.is_file():
+            sys.exit(f"{file} is no file")
         before = file.read_text(encoding="utf-8")
         after = mended(before)
         if after != before:
             file.write_text(after, encoding="utf-8")
             changed.append(str(file))
     code = [name for name in changed if name.endswith(".py")]
-    if code:
+    if code and not named:  # the repository's own
         for command in (["check", "-q", "--select", "I", "--fix"], ["format", "-q"]):
             subprocess.run([sys.executable, "-m", "ruff", *command, *code], cwd=ROOT, check=False)
     print(f"{len(changed)} files changed")
