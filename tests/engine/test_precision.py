@@ -96,7 +96,7 @@ def statements() -> list[str]:
     facts = [json.loads(line) for line in (folder / "facts.jsonl").read_text().splitlines()]
     facts = [fact for fact in facts if fact["relation"] == "capital"]
     return [
-        template.replace("[X]", subject["subject"]).replace("[Y]", answer["answer"])
+        template.replace("[X]", subject["subject"]).replace("[Y]", answer.get("answer") or answer["answers"][0])
         for subject in facts[:100:20]
         for answer in facts[:80:2]
     ]

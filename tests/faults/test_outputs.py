@@ -73,6 +73,8 @@ def call_of(command: str) -> tuple[str, ...]:
         return CALLS[command]
     if group == "probe":
         return PROBE
+    if command.startswith("kgc train "):
+        return ("--weights", MODEL, "--data", GRAPH)
     has_model = any(param.name in ("model", "models") for param in ALL[f"fathom {command}"].params)
     assert group == "study", f"fathom {command} has an output and no line in CALLS"
     return PROBE if has_model else ONE_RUN.get(name, STUDY)
