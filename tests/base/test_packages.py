@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from importlib.metadata import EntryPoint, distribution, entry_points
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fathom
 from fathom.base.commands import CommandEntry
-from fathom.base.registry import REGISTRIES, Registry
-from fathom.cli import COMMANDS, faults
+from fathom.base.registry import Registry
+from fathom.cli import COMMANDS
 from fathom.plans.kinds import KINDS, Kind
 from fathom.plans.preset_files import PRESETS
 from fathom.probes import PROBES
@@ -30,7 +31,8 @@ def test_fathom_names_neither_package_on_top_of_it() -> None:
 
 
 def test_what_the_packages_add_can_be_loaded() -> None:
-    added = {table.group: [name for name, entry in table.items() if is_added(entry)] for table in REGISTRIES}
+    tables: list[Registry[Any]] = [COMMANDS, KINDS, PRESETS, PROBES, STUDIES]
+    added = {table.group: [name for name, entry in table.items() if is_added(entry)] for table in tables}
     assert added["fathom.commands"] == ["build", "kgc"]
     assert added["fathom.probes"] == ["link"]
     assert added["fathom.runs"] == ["predictor"]
@@ -39,7 +41,7 @@ def test_what_the_packages_add_can_be_loaded() -> None:
     assert {"link"} <= PROBES.keys()
     assert {"build", "kgc"} <= COMMANDS.keys()
     assert {"predictor"} <= KINDS.keys()
-    assert faults() == []
+    assert [fault for table in tables for fault in table.faults] == []
 
 
 def is_added(entry: object) -> bool:
@@ -48,7 +50,7 @@ def is_added(entry: object) -> bool:
 
 def test_every_entry_point_of_the_distribution_is_in_a_registry() -> None:
     own = distribution("fathom-lm").entry_points
-    groups = {table.group: table for table in REGISTRIES}
+    groups: dict[str, Registry[Any]] = {table.group: table for table in (COMMANDS, KINDS, PRESETS, PROBES, STUDIES)}
     for point in own:
         if point.group == "fathom.names":
             assert point.load() is not None

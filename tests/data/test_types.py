@@ -184,7 +184,7 @@ def test_the_command_line_refuses_and_writes_nothing(tmp_path: Path, fathom: Any
     (tmp_path / "weights").mkdir()
     weights = saved(tmp_path / "weights", "BartForConditionalGeneration")
     out = tmp_path / "model"
-    said = ["kgc", "train", "--model", "genkgc", "--weights", weights, "--data", str(folder), "--out", str(out)]
+    said = ["kgc", "train", "genkgc", "--weights", weights, "--data", str(folder), "--out", str(out)]
     code, printed, err = fathom(*said, "--types")
     lines = [line for line in err.splitlines() if line.startswith("error: ")]
     assert (code, printed, len(lines)) == (2, "", 1)

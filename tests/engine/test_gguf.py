@@ -116,7 +116,7 @@ def test_the_run_names_the_quantisation(file: Path, fathom, tmp_path: Path) -> N
     assert code == 0, said
     code, printed, said = fathom(*command)
     assert code == 0, said
-    assert "weights:dequantised from Q4_1" in printed
+    assert "weights: dequantised from Q4_1" in printed
     code, _, said = fathom(*command)
     assert code == 0, said
 

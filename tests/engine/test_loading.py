@@ -113,7 +113,7 @@ def test_an_adapter_given_as_the_model_says_on_what_it_stands(tmp_path):
     found = package.probe("statement", str(tmp_path / "adapter"), out=tmp_path / "run", **asked)
     about = found.folder.manifest["circumstances"]["model"]
     assert about["made_of"] == [str(base), str(tmp_path / "adapter")]
-    assert f"weights:{base}" in found.summary().to_text()
+    assert f"weights:{base}" in "".join(found.summary().to_text().split())
     plain = package.probe("statement", str(base), out=tmp_path / "plain", **asked)
     assert "made_of" not in plain.folder.manifest["circumstances"]["model"]
     assert "weights:" not in plain.summary().to_text()

@@ -54,6 +54,8 @@ def read_declarations(manifest: Mapping[str, Any]) -> Declarations:
     notes = noted.get("notes") or [
         f"{what}: {said}" for what, said in noted.items() if what.startswith(tuple(earlier.get("notes", ())))
     ]
+    if weights := shows["recipe"].get("weights"):
+        notes = [*notes, f"weights: {weights}"]
     return Declarations(
         shows["scorings"],
         shows["headline"],
