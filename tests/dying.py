@@ -1,4 +1,4 @@
-"""Workers with whom something is wrong, for tests/probes/test_ray.py: Ray's processes import them by name."""
+"""Faulty workers, for tests/probes/test_ray.py: Ray's processes import them by name."""
 
 from __future__ import annotations
 

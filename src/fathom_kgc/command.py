@@ -33,7 +33,7 @@ TRAIN = "fathom kgc train pykeen --model TransE --data my-graph --out models/tra
 
 
 def make(entry: CommandEntry) -> typer.Typer:
-    """Make ``fathom kgc``, with the options of all entries of the registry of link predictors."""
+    """Make ``fathom kgc``."""
     app = new_group(entry.does, TRAIN)
     app.add_typer(_train_group(), name="train")
     add_command(
@@ -80,11 +80,11 @@ def _example(kind: Kind) -> str:
 
 
 def _flags_of_asking() -> list[inspect.Parameter]:
-    """Return the flags of all kinds of predictor that may be changed when a trained model is evaluated, each naming its
-    kinds; defaults differ between kinds."""
+    """Return the flags that may be changed when a trained model is evaluated, each naming its kinds of predictor."""
     owners: dict[str, list[Kind]] = {}
     for kind in LINKS.entries():
-        for name in kind.options.asking():
+        asking = kind.options.asking()
+        for name in (name for name in kind.options.model_fields if name in asking):
             owners.setdefault(name, []).append(kind)
     flags = []
     for name, kinds in owners.items():

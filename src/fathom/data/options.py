@@ -1,4 +1,4 @@
-"""Options of what writes data: ``fathom data sample``, ``examples`` and ``fetch``, and ``fathom model fetch``."""
+"""Options of commands that write data: ``fathom data sample``, ``examples``, ``fetch``, and ``fathom model fetch``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Device = Annotated[str | None, opt(None, "cpu, cuda, cuda:1, …; by default a G
 
 
 class BuildOptions(BaseModel):
-    """Base of the options of what writes a folder of data."""
+    """Base of the options of commands that write a folder of data."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.SELECTION

@@ -37,9 +37,14 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     @property
+    def further(self) -> Given:
+        """The keys besides those of this class."""
+        return {name.replace("-", "_"): value for name, value in (self.model_extra or {}).items()}
+
+    @property
     def options(self) -> Given:
         """The keys that are options of a probe or study."""
-        return {name.replace("-", "_"): value for name, value in (self.model_extra or {}).items()}
+        return self.further
 
 
 class PlannedModel(_Part):
@@ -63,7 +68,7 @@ class PlannedData(_Part):
     def options(self) -> Given:
         """The keys that are options of its runs, without those that a :class:`kind <fathom.plans.kinds.Kind>` adds."""
         added = {key for kind in KINDS.entries() for key in kind.data.model_fields}
-        options = {key: value for key, value in super().options.items() if key not in added}
+        options = {key: value for key, value in self.further.items() if key not in added}
         return options | ({} if self.seed is None else {"seed": self.seed})
 
 
@@ -88,13 +93,13 @@ class RunsPart(_Part):
     @property
     def kind(self) -> Kind | None:
         """The kind of these runs, by its key; None for runs of a probe."""
-        return next((kind for kind in KINDS.entries() if kind.name in super(RunsPart, self).options), None)
+        return next((kind for kind in KINDS.entries() if kind.name in self.further), None)
 
     @property
     def options(self) -> Given:
         """The keys that are options of the runs."""
         own = set() if self.kind is None else self.kind.part.model_fields.keys()
-        return {key: value for key, value in super().options.items() if key not in own}
+        return {key: value for key, value in self.further.items() if key not in own}
 
 
 class StudyPart(_Part):
@@ -258,11 +263,9 @@ def read_content(file: Path) -> tuple[PlanContent, PlanFaults]:
 
 def parse_added(kind: type[Content], part: _Part, where: Where, faults: PlanFaults) -> Content | None:
     """Parse the keys that a kind of runs adds to a part; None, with faults, if some are wrong."""
-    given = {
-        key: value for key, value in (part.model_extra or {}).items() if key.replace("-", "_") in kind.model_fields
-    }
+    given = {key: value for key, value in part.further.items() if key in kind.model_fields}
     try:
-        return kind(**{key.replace("-", "_"): value for key, value in given.items()})
+        return kind(**given)
     except ValidationError as error:
         faults.add_invalid(error, kind.model_fields, where)
         return None

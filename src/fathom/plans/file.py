@@ -137,7 +137,7 @@ class PlannedRuns:
     def _of_probe(self, name: str, part: RunsPart) -> Iterator[PlannedStep]:
         entry, models, data = self._entry(name, part), self._chosen(name, "models"), self._chosen(name, "data")
         for kind in KINDS.entries():
-            for key in kind.part.model_fields.keys() & part.options.keys():
+            for key in (key for key in kind.part.model_fields if key in part.options):
                 self.faults.add(("runs", name, key), f"it is for runs with {kind.name}: instead of probe:")
         if entry is not None and not (models and data):
             self._options(entry, [(("runs", name), part.options)])
