@@ -108,6 +108,7 @@ def test_what_is_written_is_read(tmp_path):
 def test_an_entry_point_that_fails_is_one_line_and_the_rest_works(monkeypatch, tmp_path):
     broken = EntryPoint("broken", "no_such_package:FORMAT", "fathom.formats")
     monkeypatch.setattr("fathom.base.registry.entry_points", lambda group: [broken])
+    monkeypatch.setattr("fathom.base.registry.REGISTRIES", [])  # the command line tells faults of those in use
     table = Registry("format", "fathom.formats", [CAPITALS])
     monkeypatch.setattr("fathom.data.formats.FORMATS", table)
     _, faults = examine(tmp_path)
