@@ -10,11 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise, product
 from pathlib import Path
 from string import ascii_lowercase
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fathom.data.formats.ontoprobe import OntologyClass, task_lines, write_ontoprobe
 from fathom.data.prompts.alterations import COMBINES, PLAIN, REMEMBERS, SHUFFLED, WHOLE, argument_queries, arguments
@@ -48,6 +49,37 @@ class World:
     often: Counter[str] = field(default_factory=Counter)
     general: Counter[str] = field(default_factory=Counter)
     phrases: Mapping[str, str] = field(default_factory=dict)
+
+    def knows(self, rule: str, premise: str) -> bool:
+        """Return whether a premise 2 is of the ontology."""
+        return (rule, premise) in self.answers
+
+    def below(self, rule: str, name: str) -> Sequence[str]:
+        """Return what lies below a name, of what is remembered."""
+        return self._below.get((rule, name), ())
+
+    @cached_property
+    def _below(self) -> dict[tuple[str, str], list[str]]:
+        found: dict[tuple[str, str], list[str]] = {}
+        for (rule, premise), answers in self.answers.items():
+            if self.recall(rule, premise):
+                for name in answers[:1]:
+                    kind = _kind(premise, frozenset("?"))
+                    for key in {name.lower(), _kind(f"? {name} ?".lower().replace("? '", "?'"), frozenset("?"))}:
+                        found.setdefault((rule, key), []).append(kind.strip("? "))
+        return found
+
+    def neighbour(self, rule: str, premise: str) -> Sequence[str]:
+        """Return the answers of the other premise 2 that is spelt most alike."""
+        if (rule, premise) not in self._neighbours:
+            others = [other for own, other in self.answers if own == rule and other != premise]
+            alike = max(others, key=lambda other: SequenceMatcher(None, premise, other).ratio(), default="")
+            self._neighbours[rule, premise] = self.answers.get((rule, alike), ())
+        return self._neighbours[rule, premise]
+
+    @cached_property
+    def _neighbours(self) -> dict[tuple[str, str], Sequence[str]]:
+        return {}
 
     def recall(self, rule: str, premise: str) -> Sequence[str]:
         """Return the answers that are remembered of a premise 2."""
@@ -468,6 +500,179 @@ REASONERS: Mapping[str, tuple[Answerer, float]] = {
 """Perfect reasoners, with the share of facts that they remember."""
 
 
+# --- answerers that are composed of ways to read
+
+
+class Ways(NamedTuple):
+    """How an answerer reads and answers; the first value of :data:`WAYS` is the right one.
+
+    :param binds: which statements count for the individual in question.
+    :param links: how facts are joined.
+    :param connective: whether "is not", "may be" or "eats" differ from "is".
+    :param order: whether facts are joined by their places instead of their names.
+    :param memory: what it knows of the class or property in premise 2.
+    :param answer: what it says if it finds anything.
+    """
+
+    binds: str = "full name"
+    links: str = "directed"
+    connective: str = "read"
+    order: str = "ignored"
+    memory: str = "directed"
+    answer: str = "followed"
+
+    @property
+    def name(self) -> str:
+        return ", ".join(f"{key} {value}" for key, value in self._asdict().items() if value != WAYS[key][0]) or "right"
+
+
+WAYS: Mapping[str, Sequence[str]] = {
+    "binds": ("full name", "first letters", "first", "last", "any mention", "nothing"),
+    "links": ("directed", "undirected", "all but one"),
+    "connective": ("read", "ignored"),
+    "order": ("ignored", "used"),
+    "memory": ("directed", "symmetric", "neighbour", "none"),
+    "answer": ("followed", "copied", "longest", "most frequent"),
+}
+ASSERTED = {
+    COMBINES: ("binds", "links", "connective", "order", "answer"),
+    REMEMBERS: ("binds", "connective", "memory"),
+}
+"""The properties that each verdict asserts."""
+_IGNORED = {
+    "is not": "is", "eats": "is", "does not imply": "implies", "may imply": "implies", "resembles": "implies",
+    "one does not have to be": "one has to be", "one may be": "one has to be", "one has to eat": "one has to be",
+    "some": "", "it is not true that": "", "nobody knows whether": "",
+}  # fmt: skip
+"""Connectives, and what is read for them by whoever ignores them."""
+
+
+def ignoring(text: str) -> str:
+    """Return a text as it is read by whoever ignores connectives."""
+    for connective, instead in _IGNORED.items():
+        text = re.sub(rf"\b{connective} ", f"{instead} ".lstrip(), text, flags=re.IGNORECASE)
+    text = re.sub(r"(<.>|\w+) does not (\w+) (<.>|\w+) \.", r"\1 \2s \3 .", text)
+    return re.sub(r"(<.>|\w+) is what (\w+s) (<.>|\w+) \.", r"\1 \2 \3 .", text)
+
+
+class Composed:
+    """An answerer with given ways. It caches what it reads, as many answerers read the same texts."""
+
+    _loose: ClassVar[dict[tuple[str, str, frozenset[str]], Reading]] = {}
+
+    def __init__(self, ways: Ways) -> None:
+        self.ways = ways
+
+    def __call__(self, reading: Reading, names: Names, world: World) -> Scores:
+        if self.ways.connective == "ignored":
+            key = reading.text, reading.rule, reading.individuals
+            if key not in self._loose:
+                self._loose[key] = Reading(ignoring(reading.text), reading.rule, reading.individuals)
+            reading = self._loose[key]
+        bound = self._bound(reading)
+        kinds = [kind for kind, _ in bound]
+        found = self._answer(self._joined(reading, kinds), reading, names, world) if kinds else {}
+        return {**_given(self._remembered(reading.rule, bound, names, world), names, world)} | found
+
+    def _bound(self, reading: Reading) -> list[tuple[str, str]]:
+        """What is stated of the individual, with the premise."""
+        about = reading.about
+        mentioned = any(reading.subject in names for names, *_ in about)
+        if self.ways.binds == "full name":
+            own = set(reading.own_kinds)
+            return [(kind, premise) for names, kind, premise in about if reading.subject in names and kind in own]
+        if self.ways.binds == "first letters":
+            return [
+                (kind, premise)
+                for names, kind, premise in about
+                if any(self._same(reading.subject, name) for name in names)
+            ]
+        if self.ways.binds == "nothing":
+            return [(kind, premise) for _, kind, premise in about]
+        if not mentioned:
+            return []
+        chosen = {"first": about[:1], "last": about[-1:], "any mention": about}[self.ways.binds]
+        return [(kind, premise) for _, kind, premise in chosen]
+
+    def _same(self, one: str, other: str) -> bool:
+        return one[:2] == other[:2] if self.ways.binds == "first letters" else one == other
+
+    def _joined(self, reading: Reading, kinds: Sequence[str]) -> list[str]:
+        """The names that the facts lead to, longest way first."""
+        facts = reading.facts
+        if self.ways.order == "used":
+            at = next(
+                (place for place, premise in enumerate(reading.premises) if reading.subject in premise.split()[:1]),
+                len(facts),
+            )
+            before = [_fact(premise) for premise in reading.premises[:at]]
+            return [pair[1] for pair in before[-1:] if pair]
+        links = list(facts)
+        if self.ways.links == "undirected":
+            links += [(above, below) for below, above in facts]
+        jumps = int(self.ways.links == "all but one")
+        found: dict[str, int] = {}
+        now = [(kind, 0, jumps) for kind in kinds]
+        for _ in range(len(facts) + 1):
+            now = [
+                (above, steps + 1, left - (not self._same(name, below)))
+                for name, steps, left in now
+                for below, above in links
+                if left or self._same(name, below)
+            ]
+            now = [(name, steps, left) for name, steps, left in now if found.get(name, -1) < steps]
+            found |= {name: steps for name, steps, _ in now}
+        return sorted((name for name in found if name not in kinds), key=lambda name: -found[name])
+
+    def _answer(self, joined: Sequence[str], reading: Reading, names: Names, world: World) -> Scores:
+        if not joined:
+            return {}
+        if self.ways.answer == "followed":
+            return {name: 1.0 - place / 100 for place, name in enumerate(_given(joined, names, world))}
+        named = list(_given([above for _, above in reading.facts], names, world))
+        if self.ways.answer == "copied":
+            return dict.fromkeys(named, 1.0)
+        by = len if self.ways.answer == "longest" else lambda name: world.often[name]
+        return {max(named, key=lambda name: (by(name), name)): 1.0} if named else {}
+
+    def _remembered(self, rule: str, bound: Sequence[tuple[str, str]], names: Names, world: World) -> Sequence[str]:
+        found: list[str] = []
+        for kind, premise in bound:
+            if self.ways.memory in ("directed", "symmetric"):
+                found += world.recall(rule, premise)
+            if self.ways.memory == "symmetric":
+                found += world.below(rule, kind)
+            if self.ways.memory == "neighbour" and world.knows(rule, premise):
+                found += world.neighbour(rule, premise)[:1]
+        return found
+
+
+def composed() -> list[Ways]:
+    """Return the right ways, every combination that lacks one property, and a cover of all pairs of ways."""
+    lacking = [Ways(**{key: value}) for key, values in WAYS.items() for value in values[1:]]
+    chosen = [Ways(), *lacking]
+    pairs = {
+        ((one, first), (other, second))
+        for one, other in combinations(WAYS, 2)
+        for first in WAYS[one]
+        for second in WAYS[other]
+    }
+    every = [Ways(*values) for values in product(*WAYS.values())]
+    covered = {way: set(combinations(way._asdict().items(), 2)) for way in every}
+    for way in chosen:
+        pairs -= covered[way]
+    while pairs:
+        best = max(every, key=lambda way: len(covered[way] & pairs))
+        chosen.append(best)
+        pairs -= covered[best]
+    return list(dict.fromkeys(chosen))
+
+
+def lacks(ways: Ways, conclusion: str) -> list[str]:
+    """Return the properties that a verdict asserts, and the ways lack."""
+    return [key for key in ASSERTED[conclusion] if getattr(ways, key) != WAYS[key][0]]
+
+
 # --- what a study would conclude, without a run
 
 
@@ -489,21 +694,23 @@ class Simulated(NamedTuple):
 def simulated(
     study: str, data: QuerySet, patterns: Patterns, seed: int, options: int = 20, items: int = 60
 ) -> Simulated:
-    """Make the texts of "entailment", "chains" or "choice". :param items: largest number for each task."""
+    """Make the texts of "entailment", "chains" or "choice", about one pair of pseudowords.
+
+    :param items: largest number for each task.
+    """
     few = {query.id for own in data.by_relation().values() for query in own[:items]}
     tested = replace(data, queries=tuple(query for query in data.queries if query.id in few), whole=data)
     rules = [rule for rule in RULES if arguments(tested, patterns, rule)[0]]
     chains = study == "chains"
-    how = (1, 2, 3) if chains else (1,), (PLAIN, SHUFFLED) if chains else (PLAIN,), 2, seed
+    how = (1, 2, 3) if chains else (1,), (PLAIN, SHUFFLED) if chains else (PLAIN,), 1, seed
     texts = argument_queries(tested, patterns, rules, *how, (COMBINES,) if chains else (COMBINES, REMEMBERS))
     if study != "choice":
         readings = [Reading(query.sentences[0].text, query.relation) for query in texts.queries]
         spaces = {name: Names(space.names) for name, space in texts.candidates.items()}
         names = [spaces[query.candidates] for query in texts.queries]
         return Simulated(study, texts.queries, readings, names, solved_items(asked_texts(texts)))
-    nonce = NonceWords(excerpt_of(data, patterns), rules, 2, seed)
-    first = replace(texts, queries=tuple(query for query in texts.queries if query.groups["pair"] == "0"))
-    asked = choices(nonce.put_in(first), options, seed, sharing_words=True)
+    nonce = NonceWords(excerpt_of(data, patterns), rules, 1, seed)
+    asked = choices(nonce.put_in(texts), options, seed, sharing_words=True)
     queries = [query for query in asked.queries if len(asked.candidates[query.id]) > 1]
     individuals = {word.lower() for words in nonce.of_rule.values() for word in words}
     names = [Names(asked.candidates[query.id].names) for query in queries]
@@ -515,7 +722,7 @@ def simulated(
         for query, own in zip(queries, names, strict=True)
     ]  # fmt: skip
     readings = [Reading(asked.questions[query.id], query.relation, individuals) for query in queries]
-    return Simulated(study, queries, readings, names, solved_items(shown, ranked=False))
+    return Simulated(study, queries, readings, names, solved_items(shown))
 
 
 def concluded(texts: Simulated, answerer: Answerer, world: World, seed: int) -> list[Conclusion]:

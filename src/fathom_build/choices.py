@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from fathom.base.errors import BadInput, refuse
@@ -157,12 +156,9 @@ def _arguments(
     data: QuerySet, memorizing: Choices, patterns: Patterns, hierarchy: Hierarchy, options: ChoicesBuildOptions
 ) -> dict[str, Rows]:
     """Phrase arguments and their altered texts about nonce words."""
-    pairs = 2  # what is stated of another subject names the second
-    texts = argument_queries(
-        data, patterns, list(RULES), (1,), (PLAIN,), pairs, options.seed, (COMBINES, REMEMBERS, COUNTERFACTUAL)
-    )
-    texts = replace(texts, queries=tuple(query for query in texts.queries if query.groups["pair"] == "0"))
-    words = NonceWords(excerpt_of(data.whole or data, patterns), list(RULES), pairs, options.seed)
+    conclusions = (COMBINES, REMEMBERS, COUNTERFACTUAL)
+    texts = argument_queries(data, patterns, list(RULES), (1,), (PLAIN,), 1, options.seed, conclusions)
+    words = NonceWords(excerpt_of(data.whole or data, patterns), list(RULES), 1, options.seed)
     items = choices(words.put_in(texts), options.options, options.seed, hierarchy.right_too, sharing_words=True)
     premises = {
         query.id: f"{task}/{number}" for task, own in _by_task(memorizing).items() for number, query in enumerate(own)
@@ -171,7 +167,7 @@ def _arguments(
         f"{ARGUMENTS}/{rule}-{ALTERED}": [
             _line(items.questions[query.id], items.candidates[query.id], query.gold[0])
             | {"premise": premises[query.groups["item"]]}
-            | {key: query.groups[key] for key in ("conclusion", "given")}
+            | {key: query.groups[key] for key in ("conclusion", "given", "order")}
             for query in queries
             if query.unscored is None and query.groups["item"] in premises
         ]

@@ -11,7 +11,7 @@ pytest.importorskip("openai", reason="needs the extra api")
 
 from fathom.data.formats import read
 from fathom.data.formats.ontoprobe import read_patterns
-from fathom.data.prompts.alterations import COMBINES, NEEDED, NOTHING, OF_MEMORY, OF_TEXT, WHOLE
+from fathom.data.prompts.alterations import COMBINES, NEEDED, OF_MEMORY, OF_TEXT, REMEMBERS, WHOLE
 from fathom.data.prompts.entailment import GIVEN
 from fathom.data.prompts.nonce import NonceWords, excerpt_of
 from fathom.data.prompts.ontology import RULES
@@ -50,13 +50,21 @@ def test_all_rules_and_texts_are_asked_about_nonce_words(folder, tmp_path):
     for run in found.runs[1:]:
         for row in run.queries().to_pylist():
             about = dict(row["groups"])
-            assert about["given"] in {*GIVEN, WHOLE, *NEEDED[COMBINES], NOTHING, OF_TEXT, OF_MEMORY, "remembered"}
+            assert about["given"] in {
+                *GIVEN,
+                WHOLE,
+                *NEEDED[COMBINES],
+                *NEEDED[REMEMBERS],
+                OF_TEXT,
+                OF_MEMORY,
+                "remembered",
+            }
             assert row["relation"] in RULES
     questions = [text for text in chat.asked if "completes the statement" in text]
     assert questions
     assert not any(re.search("<[xyzw]>", text) for text in questions)
     every = {word for words in nonce.of_rule.values() for word in words}
-    assert len(every) == 4 * len(RULES)
+    assert len(every) == 8 * len(RULES), "of two pairs, each with similar words for another subject"
     assert all(any(re.search(rf"\b{word}\b", text) for word in every) for text in questions)
     assert not {word.casefold() for word in every} & excerpt_of(data, patterns)
     # A right answer that is not the finest is no option, nor is what P2 says.
@@ -70,8 +78,13 @@ def test_all_rules_and_texts_are_asked_about_nonce_words(folder, tmp_path):
 def test_nonce_words_are_of_the_seed():
     first, again, other = (NonceWords({"bab"}, ["rdfs9", "rdfs5"], 3, seed).of_rule for seed in (0, 0, 1))
     assert first == again != other
-    assert all(re.fullmatch("[A-Z][a-z]{3,9}", word) for word in first["rdfs9"])
-    assert all(re.fullmatch("[a-z]{4,9}", word) for word in first["rdfs5"])
+    assert all(re.fullmatch("[A-Z][a-z]{5,13}", word) for word in first["rdfs9"])
+    assert all(re.fullmatch("[a-z]{6,14}", word) for word in first["rdfs5"])
+    assert all(len(set(own[at : at + 4])) == 4 for own in first.values() for at in range(0, 12, 4))
+    alike = [
+        (own[at][:3], own[at][-2:]) == (own[at + 2][:3], own[at + 2][-2:]) for own in first.values() for at in (0, 1)
+    ]
+    assert all(alike), "another subject's word begins and ends as the subject's own"
     drawn = {word.casefold() for word in first["rdfs9"]}
     avoiding = NonceWords(drawn, ["rdfs9"], 3, 0).of_rule["rdfs9"]
     assert not drawn & {word.casefold() for word in avoiding}

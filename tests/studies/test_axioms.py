@@ -18,8 +18,11 @@ from fathom.data.prompts.alterations import (
     ANOTHER_SECOND,
     ANSWERS_EXCHANGED,
     COMBINES,
+    NEGATED_FIRST,
+    NEGATED_SECOND,
     OTHER_SUBJECT,
     SUBJECTS_EXCHANGED,
+    VERB_SECOND,
     WHOLE,
     WITHOUT_FIRST,
     WITHOUT_SECOND,
@@ -64,12 +67,12 @@ def family(tmp_path_factory) -> Path:
 
 
 def texts(folder, kind, form="plain"):
-    """Of the first item, for the first pair."""
+    """Of the first item, for the first pair, in the usual order of premises."""
     data, patterns = read(folder), read_patterns(folder)
     found = axiom_items(data, patterns, kind, getattr(read_axioms(folder), kind))
     queries = axiom_queries(data, patterns, {kind: found}, ("plain", "paraphrased", "shuffled"), 2, 0).queries
-    own = [query for query in queries if query.groups["item"] == f"{kind}/0" and query.groups["pair"] == "0"]
-    return {query.groups["given"]: query for query in own if query.groups["form"] == form}
+    usual = {"item": f"{kind}/0", "pair": "0", "order": "0", "form": form}
+    return {query.groups["given"]: query for query in queries if usual.items() <= query.groups.items()}
 
 
 def said(folder, kind, form="plain"):
@@ -91,6 +94,9 @@ def test_texts_by_hand(family):
         != "rel0"
     )
     assert inverse[SUBJECTS_EXCHANGED].endswith("<z> rel0 <w> . Therefore, <y> [Y] <x> .")
+    untrue = "It is not true that"
+    assert inverse[NEGATED_FIRST] == f"{untrue} if{rule[2:]} <x> rel0 <y> . Therefore, <y> [Y] <x> ."
+    assert inverse[VERB_SECOND] == f"{rule} Nobody knows whether <x> rel0 <y> . Therefore, <y> [Y] <x> ."
     assert texts(family, "inverse")[WHOLE].gold == ("rel1",)
     assert all({WHOLE, *needed(COMBINES, kind)} == set(texts(family, kind)) for kind in KINDS)
     symmetric = said(family, "symmetric", "paraphrased")
@@ -98,6 +104,7 @@ def test_texts_by_hand(family):
     transitive = said(family, "transitive")
     rule = "If one thing rel40 another , and the other rel40 a third , the one rel40 the third ."
     assert transitive[WHOLE] == f"{rule} <x> rel40 <y> . <y> rel40 <z> . Therefore, <x> [Y] <z> ."
+    assert transitive[NEGATED_SECOND] == f"{rule} {untrue} <x> rel40 <y> . <y> rel40 <z> . Therefore, <x> [Y] <z> ."
     assert transitive[OTHER_SUBJECT] == f"{rule} <x> rel40 <y> . <w> rel40 <z> . Therefore, <x> [Y] <z> ."
     disjoint = said(family, "disjoint")
     assert disjoint[WHOLE] == "No kind0 is a kind10 . <x> is a kind0 . Therefore, <x> is a particular [Y] ."

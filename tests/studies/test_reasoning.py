@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import fathom
 from fathom.base.errors import BadInput
 from fathom.data.formats import read
 from fathom.data.formats.ontoprobe import read_patterns
-from fathom.data.nonce import nonce_words
+from fathom.data.nonce import nonce_words, similar_words
 from fathom.data.prompts.alterations import (
     ANOTHER_FIRST,
     ANOTHER_SECOND,
@@ -22,12 +23,16 @@ from fathom.data.prompts.alterations import (
     FORMS,
     MIDDLE_MISSING,
     NEEDED,
-    NOTHING,
+    NEGATED_FIRST,
+    NEGATED_SECOND,
     OTHER_SUBJECT,
     REMEMBERS,
     REVERSED,
     SECOND_REVERSED,
     SUBJECTS_EXCHANGED,
+    VERB_FIRST,
+    VERB_SECOND,
+    WEAKENED_FIRST,
     WHOLE,
     WITHOUT_FIRST,
     WITHOUT_SECOND,
@@ -82,6 +87,10 @@ from tests.reasoners import (
 
 MODEL = "BertForMaskedLM"
 STUDIES = ("entailment", "chains", "choice")
+OF_RULE = 1 + 2 + 11 * 2 + 2 * 6
+"""Texts of a whole argument of one fact: whole; a premise missing; two premises in two orders, three or four in six."""
+OF_MEMORY = 1 + 6 + 6
+"""Of premise 2 alone: whole; six of one sentence or none; subjects exchanged in six orders."""
 ONTOLOGIES = Path(__file__).parents[1] / "ontologies"
 
 
@@ -144,7 +153,7 @@ def test_memory_is_used_by_who_remembers_half(built):
         assert bool(expected) == any(one.holds for one in uses.values())
         if known == 1.0:
             assert all(one.word == UNDETERMINED for one in uses.values())
-            assert uses["rdfs2"].reason == "premise 1 of 60 of 60 items is remembered: 10 of each kind are needed"
+            assert uses["rdfs2"].reason == "premise 1 of 59 of 59 items is remembered: 10 of each kind are needed"
 
 
 def test_a_limit_that_is_too_small_names_a_larger_one(things):
@@ -250,8 +259,8 @@ def test_choice_from_end_to_end(things, tmp_path, answerer):
     with pytest.raises(BadInput, match="found the texts of the entailment or chains study"):
         choice.analyse(also.runs[-1:])
     altered = {text for text in model.seen if "Therefore" in text}
-    assert len(altered) == (11 + 5 + 2) * 120
-    assert len(altered & chat.seen) == (11 + 5 + 2) * 100, "the study leaves out items that templates are learnt from"
+    assert len(altered) == (OF_RULE + OF_MEMORY + 2) * 120
+    assert len(altered & chat.seen) == (OF_RULE + OF_MEMORY + 2) * 100, "templates are learnt from the other items"
 
 
 # --- texts by hand
@@ -262,34 +271,50 @@ def test_texts_of_two_facts_by_hand(things):
     item = next(query for query in queries if query.subject == "thing5").groups["item"]
     own = [query for query in queries if query.groups["item"] == item and query.groups["pair"] == "0"]
     names = nonce_words(f"0 rdfs9 {item}", excerpt_of(read(things), {}), 3)
-    _, _, beyond, first, other, second, other_second = (next(names) for _ in range(7))
+    _, _, first, second = (next(names) for _ in range(4))
+    similar, beyond = islice(similar_words(first, excerpt_of(read(things), {})), 2)
+    similar_second = next(similar_words(second, excerpt_of(read(things), {})))
     given = {
-        query.groups["given"]: query.sentences[0].text.removesuffix(" Therefore, <x> is a particular [Y] .")
+        (query.groups["given"], query.groups["order"]): query.sentences[0].text.removesuffix(
+            " Therefore, <x> is a particular [Y] ."
+        )
         for query in own
         if (query.groups["depth"], query.groups["form"]) == ("2", "plain")
     }
     gold = KINDS[5 * 7 % 12]
-    facts = f"{first.capitalize()} is a {second} . {second.capitalize()} is a {gold} ."
-    assert given[WHOLE] == f"{facts} <x> is a {first} ."
-    assert given[WITHOUT_FIRST] == f"<x> is a {first} ."
-    assert given[WITHOUT_SECOND] == facts
-    assert given[OTHER_SUBJECT] == f"{facts} <z> is a {first} ."
-    assert given[SUBJECTS_EXCHANGED] == f"{facts} <x> is a {beyond} . <z> is a {first} . <z> is a {beyond} ."
-    assert given[WORDS_EXCHANGED] == (
-        f"{beyond.capitalize()} of a {first} is a {second} . {second.capitalize()} is a {gold} . "
-        f"<x> is a {first} of a {beyond} ."
+    below, above, says = (
+        f"{first.capitalize()} is a {second} .",
+        f"{second.capitalize()} is a {gold} .",
+        f"<x> is a {first} .",
     )
-    replaced = f"{first.capitalize()} is a {second} . {other_second.capitalize()} is a {gold} ."
-    assert given[f"{ANOTHER_FIRST}, fact 2"] == f"{replaced} <x> is a {first} ."
-    assert given[f"{ANOTHER_FIRST}, fact 1"].startswith(f"{other.capitalize()} is a {second} . ")
-    assert given[f"{ANSWERS_EXCHANGED}, fact 2"] == (
-        f"{first.capitalize()} is a {second} . {second.capitalize()} is a {beyond} . "
-        f"{other_second.capitalize()} is a {gold} . <x> is a {first} ."
-    )
-    assert given[REVERSED] == (
-        f"{first.capitalize()} is a {second} . {gold.capitalize()} is a {second} . <x> is a {first} ."
-    )
-    assert given[SECOND_REVERSED] == f"{facts} {first.capitalize()} is a <x> ."
+    assert {name: text for (name, order), text in given.items() if order == "0"} == {
+        WHOLE: f"{below} {above} {says}",
+        WITHOUT_FIRST: says,
+        WITHOUT_SECOND: f"{below} {above}",
+        OTHER_SUBJECT: f"{below} {above} <z> is a {first} .",
+        ANOTHER_SECOND: f"{below} {above} <x> is a {beyond} .",
+        SUBJECTS_EXCHANGED: f"{below} {above} <x> is a {beyond} . <z> is a {first} . <z> is a {beyond} .",
+        WORDS_EXCHANGED: f"{beyond.capitalize()} of a {first} is a {second} . {above} <x> is a {first} of a {beyond} .",
+        SECOND_REVERSED: f"{below} {above} {first.capitalize()} is a <x> .",
+        NEGATED_SECOND: f"{below} {above} <x> is not a {first} .",
+        VERB_SECOND: f"{below} {above} <x> eats a {first} .",
+        f"{ANOTHER_FIRST}, fact 1": f"{similar.capitalize()} is a {second} . {above} {says}",
+        f"{ANOTHER_FIRST}, fact 2": f"{below} {similar_second.capitalize()} is a {gold} . {says}",
+        f"{ANSWERS_EXCHANGED}, fact 1": (
+            f"{first.capitalize()} is a {beyond} . {similar.capitalize()} is a {second} . {above} {says}"
+        ),
+        f"{ANSWERS_EXCHANGED}, fact 2": (
+            f"{below} {second.capitalize()} is a {beyond} . {similar_second.capitalize()} is a {gold} . {says}"
+        ),
+        f"{REVERSED}, fact 1": f"{second.capitalize()} is a {first} . {above} {says}",
+        f"{REVERSED}, fact 2": f"{below} {gold.capitalize()} is a {second} . {says}",
+        f"{NEGATED_FIRST}, fact 1": f"{first.capitalize()} is not a {second} . {above} {says}",
+        f"{NEGATED_FIRST}, fact 2": f"{below} {second.capitalize()} is not a {gold} . {says}",
+        f"{WEAKENED_FIRST}, fact 1": f"Some {first} is a {second} . {above} {says}",
+        f"{WEAKENED_FIRST}, fact 2": f"{below} Some {second} is a {gold} . {says}",
+        f"{VERB_FIRST}, fact 1": f"{first.capitalize()} eats a {second} . {above} {says}",
+        f"{VERB_FIRST}, fact 2": f"{below} {second.capitalize()} eats a {gold} . {says}",
+    }
     for depth in (1, 2, 3):
         texts = {query.groups["given"] for query in own if query.groups["depth"] == str(depth)}
         assert texts == {WHOLE, *needed(COMBINES, "rdfs9", depth)}
@@ -298,6 +323,38 @@ def test_texts_of_two_facts_by_hand(things):
     texts = {query.id: query.sentences for query in queries}
     same = [query for query in alone if query.groups["conclusion"] == COMBINES]
     assert all(texts[query.id] == query.sentences for query in same), "depth 1 is what the entailment study asks"
+
+
+def test_each_premise_of_an_altered_text_stands_first_and_last(things):
+    """No order of sentences tells an altered text, whichever statement is taken."""
+    queries = argument_queries(read(things), {}, ["rdfs9"], (1, 2), ("plain", "shuffled"), 1, 0).queries
+    orders = defaultdict(list)
+    for query in queries:
+        groups = query.groups
+        key = tuple(groups[name] for name in ("item", "depth", "form", "given"))
+        sentences = query.sentences[0].text.partition(" Therefore,")[0].split(" . ")
+        orders[key].append([sentence.removesuffix(" .") for sentence in sentences])
+    for (*_, form, given), texts in orders.items():
+        assert len({tuple(text) for text in texts}) == len(texts) == (1 if given == WHOLE else min(len(texts), 6))
+        if form == "plain" and given != WHOLE:
+            assert set.intersection(*map(set, texts)) == set(texts[0])
+            assert {text[0] for text in texts} == {text[-1] for text in texts} == set(texts[0])
+            assert len(texts) == {1: 1, 2: 2}.get(len(texts[0]), 6)
+        if form == "plain" and given == WHOLE:
+            assert texts[0][-1].startswith("<x>")
+
+
+def test_memory_is_asked_against_its_direction(things):
+    """The wrong answer is the class that was stated; the other classes below the answer are no rivals."""
+    queries = argument_queries(read(things), {}, ["rdfs9"], (1,), ("plain",), 1, 0, (REMEMBERS,)).queries
+    [asked] = [query for query in queries if query.subject == "thing5" and query.groups["given"] == REVERSED]
+    kind = KINDS[5 * 7 % 12]
+    assert asked.sentences[0].text == f"<x> is a {kind} . Therefore, <x> is a particular [Y] ."
+    assert asked.gold == ("thing5",)
+    below = {query.subject for query in read(things).queries if query.gold == (kind,)}
+    assert len(below) == 10
+    assert set(asked.known) == (below | {kind}) - {"thing5"}
+    assert REVERSED not in needed(REMEMBERS, "rdfs2")
 
 
 @pytest.mark.parametrize(("rule", "expected"), [
@@ -342,11 +399,12 @@ def test_shuffled_facts_keep_one_order(things):
     queries = argument_queries(read(things), {}, ["rdfs9"], (2,), ("shuffled",), 2, 0).queries
     sentences = {
         query.groups["given"]: query.sentences[0].text.replace("<z>", "<x>").split(" . ")[:-1]
-        for query in queries[: len(needed(COMBINES, "rdfs9", 2)) + 1]
+        for query in queries
+        if query.groups["item"] == queries[0].groups["item"] and query.groups["order"] == query.groups["pair"] == "0"
     }
     whole = sentences[WHOLE]
     assert len(whole) == 5  # two facts, what is stated of <x>, two facts of others
-    assert sentences[WITHOUT_FIRST] == [one for one in whole if one in sentences[WITHOUT_FIRST]]
+    assert sentences[WITHOUT_FIRST] == [text for text in whole if text in sentences[WITHOUT_FIRST]]
     assert len(sentences[WITHOUT_FIRST]) == 3
 
 
@@ -447,49 +505,52 @@ def test_counterfactual_shares_by_hand():
 # --- shortcuts by hand
 
 
-def asked(given, text, gold="sports league", names=("sports league", "river", "person"), conclusion=REMEMBERS):
-    return AskedText((conclusion, "rdfs9", "1", "plain"), "i", given, text, names, gold, frozenset())
+def asked(stated, gold, names, item="i", conclusion=REMEMBERS, given=WHOLE):
+    text = f"<x> is a {stated} . <z> is a river . Therefore, <x> is a particular [Y] ."
+    return AskedText((conclusion, "rdfs9", "1", "plain"), item, given, text, names, gold, frozenset())
 
 
-def test_word_overlap_with_the_bound_premise_solves():
-    """It needs no premise 1, and looks whom premise 2 is about; overlap with the whole text does not."""
-    end = "Therefore, <x> is a particular [Y] ."
-    texts = {
-        WHOLE: f"<x> is an ice hockey league . {end}",
-        NOTHING: end,
-        OTHER_SUBJECT: f"<z> is an ice hockey league . {end}",
-        SUBJECTS_EXCHANGED: f"<x> is a blek . <z> is an ice hockey league . {end}",
-        "another premise 2": f"<x> is a lake . {end}",
-    }
-    [(_, solved)] = solved_items([asked(given, text) for given, text in texts.items()]).items()
+def solving(texts):
+    [(_, solved)] = solved_items(texts).items()
     assert solved.keys() == BASELINES.keys()
-    assert {name for name, items in solved.items() if items} == {
-        "overlap with the bound premise", "pieces of the bound premise", "substring of the bound premise"
-    }  # fmt: skip
-    [(_, none)] = solved_items([asked(given, text, "river") for given, text in texts.items()]).items()
-    assert not any(none.values())
+    return {name: sorted(items) for name, items in solved.items() if items}
 
 
-def test_pieces_of_words_and_tied_names_are_shortcuts():
-    """Ten names share "Topping" with the premise: the answer has a mean 1 / rank of 0.29, without the premise 0.03."""
-    names = ("Topping", *(f"Kind{number}Topping" for number in range(9)), *(f"Other{number}" for number in range(190)))
-    end = "Therefore, <x> is a particular [Y] ."
-    texts = {WHOLE: f"<x> is a SweetPepperTopping . {end}", NOTHING: end, OTHER_SUBJECT: f"<z> is a Topping . {end}"}
-    texts |= {SUBJECTS_EXCHANGED: texts[OTHER_SUBJECT], ANOTHER_SECOND: f"<x> is a Lake . {end}"}
-    asked_of = [asked(given, text, "Kind3Topping", names) for given, text in texts.items()]
-    [(_, solved)] = solved_items(asked_of).items()
-    assert solved["pieces of the bound premise"]
-    assert not solved["overlap with the bound premise"]
+def test_what_is_in_the_name_needs_no_memory():
+    """The name of the subject's own class counts, not that of another subject's."""
+    names = ("sports league", "river", "person", "Topping", "Kind3Topping")
+    both = {"word overlap": ["i"], "pieces of the premise": ["i"]}
+    assert solving([asked("ice hockey league", "sports league", names)]) == both
+    assert solving([asked("ice hockey league", "river", names)]) == {}
+    assert solving([asked("SweetPepperTopping", "Topping", names)]) == {"pieces of the premise": ["i"]}
+    assert solved_items([asked("ice hockey league", "sports league", names, conclusion=COMBINES)]) == {}
+
+
+def test_what_similar_items_answer_needs_no_memory():
+    """Sonata and sonatina share an answer, as do the two bridges; the most frequent answer is that of the others."""
+    names = ("work", "road", "river", "sea")
+    texts = [
+        asked(stated, gold, names, stated)
+        for stated, gold in (
+            ("sonatina", "work"), ("sonata", "work"), ("arch bridge", "road"), ("arched bridge", "road"),
+            ("lake", "sea"), ("zyx", "sea"), ("qqq", "sea"),
+        )
+    ]  # fmt: skip
+    solved = solving(texts)
+    alike = {"arch bridge", "arched bridge", "sonata", "sonatina"}
+    for name in ("neighbour", "neighbour by letters"):
+        assert alike <= set(solved[name]) <= {text.item for text in texts} - {"lake"}
+    assert solved["frequency"] == ["lake", "qqq", "zyx"], "each other answer has two items or fewer"
 
 
 def test_tables_name_shortcuts_and_what_could_have_been_shown(things):
-    [found] = judge([evidence([(0.5, 0.5)] * 30 + [(0.6, 0.5), (0.4, 0.5)], solved={"root": frozenset("1")})])
+    [found] = judge([evidence([(0.5, 0.5)] * 30 + [(0.6, 0.5), (0.4, 0.5)], solved={"frequency": frozenset("1")})])
     verdicts, over, alone = conclusion_tables([found])
     [row] = verdicts.objects()
     assert (row["verdict"], row["items"], row["shortcuts"]) == (NO_DIFFERENCE, 31, 1)
     assert 0 < row["detectable"] < 0.1
     assert len(over.rows) == len(needed(COMBINES, "rdfs9"))
-    assert [one["root"] for one in alone.objects()] == [1]
+    assert [row["frequency"] for row in alone.objects()] == [1]
 
 
 def test_readings_of_answerers():

@@ -36,3 +36,14 @@ def nonce_words(seed: int | str, avoid: Collection[str] = (), syllables: int = 2
             yield word
         elif (tries := tries + 1) == _TRIES:
             middles, tries = middles + 1, 0
+
+
+def similar_words(word: str, avoid: Collection[str] = ()) -> Iterator[str]:
+    """Yield words that begin and end as *word* does, with another syllable between, in an order of its own.
+
+    :param avoid: words in lower case that are excluded.
+    """
+    syllables = [f"{vowel}{middle}" for vowel in _VOWELS for middle in _MIDDLES]
+    random.Random(f"similar to {word}").shuffle(syllables)
+    words = (f"{word[: (len(word) + 1) // 2]}{syllable}{word[-2:]}" for syllable in syllables)
+    return (similar for similar in words if similar != word and similar.lower() not in avoid)

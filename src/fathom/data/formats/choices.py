@@ -188,7 +188,7 @@ def _names_in_row(file: Path, line: int, row: Json, faults: Faults) -> tuple[str
         return "", {}
     if rule is None or not rule[3]:
         return premise, {}
-    text = {key: str(row.get(key)) for key in ("conclusion", "given")}
+    text = {key: str(row.get(key)) for key in ("conclusion", "given")} | {"order": str(row.get("order", 0))}
     if not premise or text["conclusion"] not in (*NEEDED, COUNTERFACTUAL) or not isinstance(row.get("given"), str):
         faults.add(file, line, f"expected 'premise', 'conclusion' and 'given', found {shown_value(text)}")
     return premise, text

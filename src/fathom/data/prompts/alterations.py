@@ -16,12 +16,13 @@ Coarser conclusions are also right, and removed from the ranking, so that items 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
 from typing import NamedTuple
 
-from fathom.data.nonce import nonce_words
+from fathom.data.nonce import nonce_words, similar_words
 from fathom.data.prompts.choices import LURE
 from fathom.data.prompts.entailment import (
     OF_PATTERN,
@@ -47,25 +48,30 @@ from fathom.data.templates import Sentence, capitalized
 WHOLE = "whole"
 NOTHING, WITHOUT_FIRST, WITHOUT_SECOND = "no premise", "premise 1 missing", "premise 2 missing"
 ANOTHER_FIRST, ANOTHER_SECOND = "another premise 1", "another premise 2"
+NEGATED_FIRST, WEAKENED_FIRST, VERB_FIRST = "premise 1 negated", "premise 1 weakened", "another verb in premise 1"
+NEGATED_SECOND, VERB_SECOND = "premise 2 negated", "another verb in premise 2"
 OTHER_SUBJECT, SUBJECTS_EXCHANGED = "about another subject", "subjects exchanged"
-ANSWERS_EXCHANGED, MIDDLE_MISSING, REVERSED = "answers exchanged", "a middle fact missing", "last fact reversed"
+ANSWERS_EXCHANGED, MIDDLE_MISSING, REVERSED = "answers exchanged", "a middle fact missing", "fact reversed"
 WORDS_EXCHANGED, SECOND_REVERSED = "words exchanged", "premise 2 reversed"
 """Texts of an item. Premise 1 is the facts, premise 2 what is stated of the subject. *Another* premise is about a
-class or property that the other premise does not mention. *Subjects exchanged*: the subject has another premise 2, and
-another subject has both. *Answers exchanged*: premise 1 has another answer, another premise 1 the right one. *Last fact
-reversed*: "artist is a blavedok". *Words exchanged*: "trosiluk of a blavedok is an artist", "<x> is a blavedok of a
-trosiluk". *Premise 2 reversed*: "blavedok is a <x>", "<y> blavedoks <x>". In the last three, and with subjects
-exchanged, every nonce word occurs twice, as in the whole text."""
+class or property that the other premise does not mention; nonce ones differ from it by one syllable. *Weakened*: "some
+blavedok is an artist". *Another verb*: "blavedok eats an artist". *Subjects exchanged*: the subject has another premise
+2, and another subject has both. *Answers exchanged*: premise 1 has another answer, another premise 1 the right one.
+*Fact reversed*: "artist is a blavedok"; of memory "<x> is an artist", and the wrong answer is the item's class. *Words
+exchanged*: "blatidok of a blavedok is an artist", "<x> is a blavedok of a blatidok". *Premise 2 reversed*: "blavedok is
+a <x>", "<y> blavedoks <x>"."""
 COMBINES, REMEMBERS = "combines what is stated", "uses what it remembers"
 COUNTERFACTUAL = "counterfactual premise"
 OF_TEXT, OF_MEMORY = "answer of the text", "answer of memory"
 """Two queries of one text, whose premise 1 names another item's answer."""
-_OF_SECOND = (OTHER_SUBJECT, SUBJECTS_EXCHANGED, ANOTHER_SECOND)
-_OF_RULE = (REVERSED, WORDS_EXCHANGED, SECOND_REVERSED)
+_OF_SECOND = (OTHER_SUBJECT, SUBJECTS_EXCHANGED, ANOTHER_SECOND, NEGATED_SECOND, VERB_SECOND)
+_OF_FACTS = (ANOTHER_FIRST, ANSWERS_EXCHANGED, NEGATED_FIRST, WEAKENED_FIRST, VERB_FIRST, REVERSED)
+"""Made of each of several facts in turn."""
+_OF_RULE = (REVERSED, WEAKENED_FIRST, WORDS_EXCHANGED, SECOND_REVERSED)
 """Of rules only: an axiom says the same in both directions, or has no other, and its names are not nonce words."""
 NEEDED = {
-    COMBINES: (WITHOUT_FIRST, WITHOUT_SECOND, ANOTHER_FIRST, ANSWERS_EXCHANGED, *_OF_RULE, *_OF_SECOND),
-    REMEMBERS: (NOTHING, *_OF_SECOND),
+    COMBINES: (WITHOUT_FIRST, WITHOUT_SECOND, *_OF_FACTS, WORDS_EXCHANGED, SECOND_REVERSED, *_OF_SECOND),
+    REMEMBERS: (NOTHING, REVERSED, *_OF_SECOND),
 }
 """The altered texts to which a conclusion needs the whole text to be preferred; see :func:`needed`."""
 PLAIN, PARAPHRASED, SHUFFLED = "plain", "paraphrased", "shuffled"
@@ -73,25 +79,29 @@ FORMS = (PLAIN, PARAPHRASED, SHUFFLED)
 """Facts from the subject upwards, then premise 2; paraphrased; in random order, among facts of others."""
 DISTRACTORS = 2
 """Facts of others among those that are shuffled."""
+MOST_ORDERS = 6
+"""An altered text has its sentences in so many orders, so that none is told by a place (three have no others)."""
 _SYLLABLES = 3
-"""Of nonce classes and properties; nonce words for individuals have two."""
+"""Of nonce words: enough for similar ones, which begin and end alike."""
 
 
 def needed(conclusion: str, rule: str, depth: int = 1) -> tuple[str, ...]:
-    """Return the altered texts that a conclusion needs: each of several facts is altered in turn."""
+    """Return the altered texts that a conclusion needs."""
+    if conclusion == REMEMBERS:
+        limits = rule in ("rdfs2", "rdfs3")  # the answer is a class, and the item none
+        return tuple(text for text in NEEDED[conclusion] if text != REVERSED or not limits)
     of_facts = [
         of_fact(text, place, depth)
         for text in NEEDED[conclusion]
         if text not in _OF_RULE or rule in RULES
-        for place in range(depth if text in (ANOTHER_FIRST, ANSWERS_EXCHANGED) else 1)
+        for place in range(depth if text in _OF_FACTS else 1)
     ]
     return (*of_facts, *([MIDDLE_MISSING] if depth > 2 else []))
 
 
 def of_fact(text: str, place: int, depth: int) -> str:
     """Return the name of an altered text: "another premise 1", or "another premise 1, fact 2" of several."""
-    is_of_fact = depth > 1 and text in (ANOTHER_FIRST, ANSWERS_EXCHANGED)
-    return f"{text}, fact {place + 1}" if is_of_fact else text
+    return f"{text}, fact {place + 1}" if depth > 1 and text in _OF_FACTS else text
 
 
 class Premise(NamedTuple):
@@ -113,72 +123,93 @@ class Premises(NamedTuple):
     """What the texts of an item are made of.
 
     :param facts: premise 1, one fact for each step.
-    :param replaced: the same facts about other classes or properties; empty if there are none.
-    :param diverted: the same facts with other answers; empty if there are none.
-    :param reversed_last: the last fact with its names exchanged; None if it cannot be.
-    :param second: premise 2, *another* one of the same subject (None if there is none), and that *of_other* subjects.
-    :param another_of_other: *another* one of other subjects.
-    :param second_reversed: premise 2 with its names exchanged; None if it cannot be.
+    :param instead: by altered text, what stands in place of each fact; empty if there is nothing.
+    :param diverted: the facts with other answers, which stand before those of :data:`ANOTHER_FIRST`.
+    :param second: premise 2.
+    :param second_instead: by altered text, what stands in its place.
+    :param of_other: premise 2 of another subject, *another_of_other* another one of that subject.
     :param exchanged: the first fact and premise 2 with the same two words in another order; empty if there are none.
     """
 
     facts: Sequence[Premise]
-    replaced: Sequence[Premise]
+    instead: Mapping[str, Sequence[Premise]]
     diverted: Sequence[Premise]
-    reversed_last: Premise | None
     second: Sequence[Premise]
-    another: Sequence[Premise] | None
+    second_instead: Mapping[str, Sequence[Premise]]
     of_other: Sequence[Premise]
     another_of_other: Sequence[Premise] = ()
-    second_reversed: Premise | None = None
     exchanged: Sequence[Premise] = ()
 
     def texts(self) -> dict[str, Roles]:
         """Return the premises of each text that can be made."""
-        facts, replaced = _roles("fact", self.facts), _roles("other fact", self.replaced)
-        diverted = _roles("fact", self.diverted)
-        own, other = _roles("begins", self.second), _roles("other begins", self.of_other)
-        given = {WHOLE: [*facts, *own], WITHOUT_FIRST: own, WITHOUT_SECOND: facts, OTHER_SUBJECT: [*facts, *other]}
-        if self.another is not None:
-            another = _roles("begins", self.another)
-            both = [*other, *_roles("other begins too", self.another_of_other)]
-            given |= {ANOTHER_SECOND: [*facts, *another], SUBJECTS_EXCHANGED: [*facts, *another, *both]}
-        for place, fact in enumerate(replaced):
-            before, after = facts[:place], [*facts[place + 1 :], *own]
-            given[of_fact(ANOTHER_FIRST, place, len(facts))] = [*before, fact, *after]
-            if diverted:
-                given[of_fact(ANSWERS_EXCHANGED, place, len(facts))] = [*before, diverted[place], fact, *after]
-        if self.reversed_last is not None:
-            given[REVERSED] = [*facts[:-1], (facts[-1][0], self.reversed_last), *own]
-        if self.second_reversed is not None:
-            given[SECOND_REVERSED] = [*facts, (own[0][0], self.second_reversed)]
+        facts, second, other = _roles("fact", self.facts), _roles("begins", self.second), _roles("other", self.of_other)
+        made = {WHOLE: [*facts, *second], WITHOUT_FIRST: second, WITHOUT_SECOND: facts, OTHER_SUBJECT: [*facts, *other]}
+        for text, premises in self.instead.items():
+            for place, premise in enumerate(premises):
+                rest = [*facts[place + 1 :], *second]
+                made[of_fact(text, place, len(facts))] = [*facts[:place], (facts[place][0], premise), *rest]
+        for place, premise in enumerate(self.diverted):
+            both = [(facts[place][0], premise), ("other fact", self.instead[ANOTHER_FIRST][place])]
+            rest = [*facts[place + 1 :], *second]
+            made[of_fact(ANSWERS_EXCHANGED, place, len(facts))] = [*facts[:place], *both, *rest]
+        for text, premises in self.second_instead.items():
+            made[text] = [*facts, *_roles("begins", premises)]
+        if ANOTHER_SECOND in self.second_instead:
+            also_of_other = _roles("other too", self.another_of_other)
+            made[SUBJECTS_EXCHANGED] = [*made[ANOTHER_SECOND], *other, *also_of_other]
         if self.exchanged:
-            first, second = self.exchanged
-            given[WORDS_EXCHANGED] = [(facts[0][0], first), *facts[1:], (own[0][0], second)]
+            first, last = self.exchanged
+            made[WORDS_EXCHANGED] = [(facts[0][0], first), *facts[1:], (second[0][0], last)]
         if len(facts) > 2:
             middle = len(facts) // 2
-            given[MIDDLE_MISSING] = [*facts[:middle], *facts[middle + 1 :], *own]
-        return given
+            made[MIDDLE_MISSING] = [*facts[:middle], *facts[middle + 1 :], *second]
+        return made
 
 
 def _roles(role: str, premises: Sequence[Premise]) -> Roles:
     return [(f"{role} {place}", premise) for place, premise in enumerate(premises)]
 
 
-def worded(roles: Roles, form: str, seed: str, others: Sequence[Premise], conclusion: str) -> str:
-    """Return the text of premises.
+def in_orders(texts: Mapping[str, Roles], form: str, seed: str) -> Iterator[tuple[str, int, Roles]]:
+    """Yield each text with the number of its order: the whole one in one, altered ones in several.
 
-    :param seed: draws the order of shuffled facts, which is the same in all texts that share them.
+    Each premise of up to six stands first and last in one of them.
+    """
+    for text, premises in texts.items():
+        usual = sorted(premises, key=lambda own: _place(seed, own[0])) if form == SHUFFLED else premises
+        rotated = [[*part[at:], *part[:at]] for part in (usual, usual[::-1]) for at in range(len(part))]
+        distinct = list({tuple(order): order for order in rotated}.values()) or [[]]
+        for number, order in enumerate(distinct[: 1 if text == WHOLE else MOST_ORDERS]):
+            yield text, number, order
+
+
+def worded(roles: Roles, form: str, seed: str, others: Sequence[Premise], conclusion: str) -> str:
+    """Return the text of premises, in their order.
+
+    :param seed: draws the places of facts of others, which are the same in all texts of an item.
     :param others: facts of other items, among which facts are shuffled.
     """
-    premises = list(roles)
+    placed = list(zip(sorted(_place(seed, role) for role, _ in roles), (premise for _, premise in roles), strict=True))
     if form == SHUFFLED:
-        premises += _roles("fact of others", others)
-        premises.sort(key=lambda one: random.Random(f"{seed} {one[0]}").random())
-    return " ".join([*(premise.text(form) for _, premise in premises), "Therefore,", conclusion])
+        placed += [(_place(seed, f"fact of others {number}"), other) for number, other in enumerate(others)]
+        placed.sort()
+    return " ".join([*(premise.text(form) for _, premise in placed), "Therefore,", conclusion])
+
+
+def _place(seed: str, role: str) -> float:
+    """Draw where a premise stands among shuffled ones."""
+    return random.Random(f"{seed} {role}").random()
 
 
 # --- rules
+
+
+class Wording(NamedTuple):
+    """How an argument is put: its number of facts, one of :data:`FORMS`, and the number of the sentences' order."""
+
+    depth: str = "1"
+    form: str = PLAIN
+    order: str = "0"
 
 
 class Argument(NamedTuple):
@@ -233,18 +264,19 @@ def argument_queries(
     for rule in rules:
         every, left_out = arguments(data, patterns, rule)
         notes += left_out
-        for number, one in enumerate(every):
+        for number, argument in enumerate(every):
             others = every[number + 1 :] + every[:number]
-            if one.item.query.id in tested:
+            if argument.item.query.id in tested:
                 if COMBINES in conclusions:
-                    queries += _combining(rule, one, others, words, depths, forms, pairs, seed)
-                unrelated = (other for other in others if _is_unrelated(one, other))
+                    queries += _combining(rule, argument, others, words, depths, forms, pairs, seed)
                 if REMEMBERS in conclusions:
-                    beyond = next(nonce_words(f"{seed} {rule} {one.item.query.id}", words, _SYLLABLES))
-                    queries += _remembering(rule, one, [*islice(unrelated, pairs)], beyond, pairs)
+                    pattern = patterns.get(RULES[rule], {}).get(argument.name, "")
+                    queries += _remembering(rule, argument, others, words, pattern, pairs)
                 if COUNTERFACTUAL in conclusions:
-                    untrue = (other for other in others if _is_unrelated(one, other) and _is_unrelated(other, one))
-                    queries += _counterfactual(rule, one, [*islice(untrue, pairs)], pairs)
+                    untrue = (
+                        other for other in others if _is_unrelated(argument, other) and _is_unrelated(other, argument)
+                    )
+                    queries += _counterfactual(rule, argument, [*islice(untrue, pairs)], pairs)
     golds = {rule: [gold for query in queries if query.relation == rule for gold in query.gold] for rule in rules}
     relations = {rule: cardinality_of(golds[rule]) for rule in rules}
     return pseudoword_queries(data, patterns, queries, relations, notes)
@@ -263,61 +295,109 @@ def _combining(
     query = argument.item.query
     own_seed = f"{seed} {rule} {query.id}"
     names = nonce_words(own_seed, words, _SYLLABLES)
-    strange = [one for one in others if one.name != argument.name and one.gold not in argument.right]
+    strange = [other for other in others if other.name != argument.name and other.gold not in argument.right]
     drawn = random.Random(own_seed).sample(strange, min(DISTRACTORS, len(strange)))
-    distractors = [_fact(rule, next(names), one.name, True) for one in drawn]
-    beyond = next(names)
-    chain, others_of = zip(*((next(names), next(names)) for _ in range(max(depths))), strict=True)
-    for depth in depths:
-        above = [*chain[1:depth], argument.name]
-        premises = Premises(
-            [_fact(rule, chain[place], name, place == 0) for place, name in enumerate(above)],
-            [_fact(rule, others_of[place], name, place == 0) for place, name in enumerate(above)],
-            [_fact(rule, chain[place], beyond, place == 0) for place in range(depth)],
-            _reversed(rule, chain[depth - 1], argument.name, depth == 1),
-            [_about(rule, chain[0], X, Y)],
-            [_about(rule, beyond, X, Y)],
-            [_about(rule, chain[0], Z, W)],
-            [_about(rule, beyond, Z, W)],
-            _about(rule, chain[0], Y, X) if rule in OF_PATTERN else _about(rule, X, capitalized(chain[0]), ""),
-            [
-                _fact(rule, _joined(rule, beyond, chain[0]), above[0], True),
-                _about(rule, _joined(rule, chain[0], beyond), X, Y),
-            ],
-        )
-        for pair, form, (given, roles) in product(range(pairs), forms, premises.texts().items()):
+    distractors = [_fact(rule, next(names), other.name, True) for other in drawn]
+    chain = list(islice(names, max(depths)))
+    for depth, form in product(depths, forms):
+        texts = _premises(rule, chain[:depth], argument.name, words).texts()
+        for pair, (given, order, roles) in product(range(pairs), in_orders(texts, form, own_seed)):
             text = worded(roles, form, own_seed, distractors, _conclusion(rule))
-            yield _query(rule, argument, COMBINES, given, pair, text, argument.right, (str(depth), form))
+            how = Wording(str(depth), form, str(order))
+            yield _query(rule, argument, COMBINES, given, pair, text, argument.right, how)
+
+
+def _premises(rule: str, chain: Sequence[str], answer: str, words: Collection[str]) -> Premises:
+    """:param chain: names of classes or properties from the one that is stated upwards, without the *answer*."""
+    names = [*chain, answer]
+    similar = [next(similar_words(name, words)) for name in chain]
+    _, beyond = islice(similar_words(chain[0], words), 2)
+
+    def facts(below: Sequence[str], above: Sequence[str], how: str = STATED) -> list[Premise]:
+        return [_fact(rule, *pair, place == 0, how) for place, pair in enumerate(zip(below, above, strict=True))]
+
+    instead = {how: facts(chain, names[1:], how) for how in (NEGATED_FIRST, WEAKENED_FIRST, VERB_FIRST, REVERSED)}
+    second = {how: [_about(rule, chain[0], X, Y, how)] for how in (NEGATED_SECOND, VERB_SECOND, SECOND_REVERSED)}
+    return Premises(
+        facts(chain, names[1:]),
+        instead | {ANOTHER_FIRST: facts(similar, names[1:])},
+        facts(chain, [beyond] * len(chain)),
+        [_about(rule, chain[0], X, Y)],
+        second | {ANOTHER_SECOND: [_about(rule, beyond, X, Y)]},
+        [_about(rule, chain[0], Z, W)],
+        [_about(rule, beyond, Z, W)],
+        [
+            _fact(rule, _joined(rule, beyond, chain[0]), names[1], True),
+            _about(rule, _joined(rule, chain[0], beyond), X, Y),
+        ],
+    )
 
 
 def _remembering(
-    rule: str, argument: Argument, unrelated: Sequence[Argument], beyond: str, pairs: int
+    rule: str,
+    argument: Argument,
+    others: Sequence[Argument],
+    words: Collection[str],
+    pattern: str,
+    pairs: int,
 ) -> Iterator[Query]:
     """Yield the texts that state premise 2 alone: "whole" is what memory can complete.
 
-    :param beyond: a class or property of which nothing is known.
+    :param pattern: sentence pattern of the answer, "" of a class.
     """
     item = argument.item
     right = argument.right | {item.query.subject, *item.query.gold}
+    unrelated = [*islice((other for other in others if _is_unrelated(argument, other)), pairs)]
+    texts = {text: _roles("begins", premises) for text, premises in _second_premises(rule, item).items()}
+    of_other = _roles("other", [_own_second(rule, item, Z, W)])
+    unknown, unknown_of_other = (_unknown(rule, item, words, *marks) for marks in ((X, Y), (Z, W)))
+    texts |= {NOTHING: [], OTHER_SUBJECT: of_other}
+    texts[SUBJECTS_EXCHANGED] = [*_roles("begins", [unknown]), *of_other, *_roles("other too", [unknown_of_other])]
     for pair in range(pairs):
-        of_other = _own_second(rule, item, Z, W)
-        texts = {WHOLE: [_own_second(rule, item)], NOTHING: [], OTHER_SUBJECT: [of_other]}
-        texts[SUBJECTS_EXCHANGED] = [
-            _about(rule, beyond, X, Y).plain, of_other, _about(rule, beyond, Z, W).plain,
-        ]  # fmt: skip
+        also_right = {}
         if unrelated:
-            another = _own_second(rule, unrelated[pair % len(unrelated)].item)
-            texts[ANOTHER_SECOND] = [another]
-        for given, premises in texts.items():
-            text = " ".join([*premises, "Therefore,", _conclusion(rule)])
-            yield _query(rule, argument, REMEMBERS, given, pair, text, right)
+            other = unrelated[pair % len(unrelated)]
+            texts[ANOTHER_SECOND] = _roles("begins", [_own_second(rule, other.item)])
+            also_right = {ANOTHER_SECOND: {_own_id(rule, other)}}
+        for given, order, roles in in_orders(texts, PLAIN, ""):
+            how = Wording(order=str(order))
+            text = worded(roles, PLAIN, "", (), _conclusion(rule))
+            yield _query(rule, argument, REMEMBERS, given, pair, text, right | also_right.get(given, set()), how)
+        if REVERSED in needed(REMEMBERS, rule):
+            above = item._replace(query=replace(item.query, subject=argument.name), pattern=pattern)
+            text = worded(_roles("begins", [_own_second(rule, above)]), PLAIN, "", (), _conclusion(rule))
+            siblings = {_own_id(rule, other) for other in others if argument.gold in other.right}
+            wrong = argument._replace(gold=_own_id(rule, argument))
+            yield _query(rule, wrong, REMEMBERS, REVERSED, pair, text, right | siblings | {argument.gold})
+
+
+def _own_id(rule: str, argument: Argument) -> str:
+    """Return the class or property that premise 2 states, as a candidate."""
+    return phrase_of(argument.item.pattern) if rule == "rdfs7" else argument.item.query.subject
+
+
+def _second_premises(rule: str, item: RuleItem) -> dict[str, list[Premise]]:
+    """Return premise 2 in the ontology's own names, by the text that states nothing else."""
+    second = _own_second(rule, item)
+    if rule in OF_PATTERN:
+        return {WHOLE: [second], NEGATED_SECOND: [denied(second)], VERB_SECOND: [doubted(second)]}
+    made = {how: _about(rule, item.query.subject, X, Y, how) for how in (NEGATED_SECOND, VERB_SECOND)}
+    return {WHOLE: [second]} | {how: [premise] for how, premise in made.items()}
+
+
+def _unknown(rule: str, item: RuleItem, words: Collection[str], x: str, y: str) -> Premise:
+    """Return premise 2 with one similar word of which nothing is known."""
+    text = _own_second(rule, item, x, y).plain
+    longest = max(re.findall(r"(?<!<)\b[^\W\d_]+", text), key=len)
+    strange = text.replace(longest, next(similar_words(longest, words)), 1)
+    return Premise(strange, strange)
 
 
 def _counterfactual(rule: str, argument: Argument, untrue: Sequence[Argument], pairs: int) -> Iterator[Query]:
     for pair in range(pairs if untrue else 0):
         other, item = untrue[pair % len(untrue)], argument.item
         first = first_premise(rule, RuleWording(), item._replace(first=other.name))
-        text = " ".join([*map(str, first), _own_second(rule, item), "Therefore,", _conclusion(rule)])
+        text = " ".join([*map(str, first), _own_second(rule, item).plain, "Therefore,", _conclusion(rule)])
         right = {*argument.right, *other.right, item.query.subject, *item.query.gold}
         for given, one, lure in ((OF_TEXT, other, argument), (OF_MEMORY, argument, other)):
             query = _query(
@@ -344,15 +424,14 @@ def _query(
     pair: int,
     text: str,
     right: Collection[str],
-    how: tuple[str, str] = ("1", PLAIN),
+    how: Wording = Wording(),
 ) -> Query:
-    """:param how: depth and form."""
     query = argument.item.query
     _, _, number = query.id.rpartition("/")
     groups = {"rule": rule, "task": RULES[rule], "item": query.id, "given": given, "pair": str(pair)}
-    groups |= {"depth": how[0], "form": how[1], "conclusion": conclusion}
+    groups |= {**how._asdict(), "conclusion": conclusion}
     return Query(
-        id="/".join((rule, number, conclusion.partition(" ")[0], *how, given, str(pair))),
+        id="/".join((rule, number, conclusion.partition(" ")[0], how.depth, how.form, given, how.order, str(pair))),
         relation=rule,
         subject=query.subject,
         subject_id=query.subject_id,
@@ -368,50 +447,131 @@ def _conclusion(rule: str) -> str:
     return " ".join(map(str, hypothesis(rule, RuleWording())))
 
 
-def _own_second(rule: str, item: RuleItem, x: str = X, y: str = Y) -> str:
-    return " ".join(map(str, second_premise(rule, RuleWording(), item, x, y)))
+def _own_second(rule: str, item: RuleItem, x: str = X, y: str = Y) -> Premise:
+    text = " ".join(map(str, second_premise(rule, RuleWording(), item, x, y)))
+    return Premise(text, text)
 
 
-def _fact(rule: str, below: str, above: str, first: bool) -> Premise:
+# --- sentences
+
+STATED = "stated"
+_OF_CLASS = {
+    STATED: Premise("{Below} is {an_above} .", "Every {below} is {an_above} ."),
+    NEGATED_FIRST: Premise("{Below} is not {an_above} .", "No {below} is {an_above} ."),
+    WEAKENED_FIRST: Premise("Some {below} is {an_above} .", "Not every {below} is {an_above} ."),
+    VERB_FIRST: Premise("{Below} eats {an_above} .", "Every {below} eats {an_above} ."),
+}
+_OF_PROPERTY = {
+    STATED: Premise("{Below} implies {above} .", "Having {below} means having {above} ."),
+    NEGATED_FIRST: Premise("{Below} does not imply {above} .", "Having {below} does not mean having {above} ."),
+    WEAKENED_FIRST: Premise("{Below} may imply {above} .", "Having {below} may mean having {above} ."),
+    VERB_FIRST: Premise("{Below} resembles {above} .", "Having {below} precedes having {above} ."),
+}
+_OF_DOMAIN = {
+    STATED: Premise(
+        "One has to be {an_above} if one {below}s something .", "If one {below}s something , one is {an_above} ."
+    ),
+    NEGATED_FIRST: Premise(
+        "One does not have to be {an_above} if one {below}s something .",
+        "If one {below}s something , one is not {an_above} .",
+    ),
+    WEAKENED_FIRST: Premise(
+        "One may be {an_above} if one {below}s something .", "If one {below}s something , one may be {an_above} ."
+    ),
+    VERB_FIRST: Premise(
+        "One has to eat {an_above} if one {below}s something .", "If one {below}s something , one eats {an_above} ."
+    ),
+    REVERSED: Premise(
+        "One has to {below} something if one is {an_above} .", "If one is {an_above} , one {below}s something ."
+    ),
+}
+_OF_RANGE = {
+    STATED: Premise(
+        "One has to be {an_above} if something {below}s that .", "If something {below}s that , that is {an_above} ."
+    ),
+    NEGATED_FIRST: Premise(
+        "One does not have to be {an_above} if something {below}s that .",
+        "If something {below}s that , that is not {an_above} .",
+    ),
+    WEAKENED_FIRST: Premise(
+        "One may be {an_above} if something {below}s that .", "If something {below}s that , that may be {an_above} ."
+    ),
+    VERB_FIRST: Premise(
+        "One has to eat {an_above} if something {below}s that .", "If something {below}s that , that eats {an_above} ."
+    ),
+    REVERSED: Premise(
+        "Something has to {below} that if that is {an_above} .", "If that is {an_above} , something {below}s that ."
+    ),
+}
+"""Facts from the class or property below to the one above, and altered ones; a wording is plain or paraphrased."""
+_OF_INDIVIDUAL = {
+    STATED: Premise("{x} is {a_name} .", "{x} belongs to the class {name} ."),
+    NEGATED_SECOND: Premise("{x} is not {a_name} .", "{x} does not belong to the class {name} ."),
+    VERB_SECOND: Premise("{x} eats {a_name} .", "{x} eats something of the class {name} ."),
+    SECOND_REVERSED: Premise("{Name} is a {x} .", "{Name} belongs to the class {x} ."),
+}
+_OF_PSEUDOPROPERTY = {
+    STATED: Premise("{x} implies {name} .", "Having {x} means having {name} ."),
+    NEGATED_SECOND: Premise("{x} does not imply {name} .", "Having {x} does not mean having {name} ."),
+    VERB_SECOND: Premise("{x} resembles {name} .", "Having {x} precedes having {name} ."),
+    SECOND_REVERSED: Premise("{Name} implies {x} .", "Having {name} means having {x} ."),
+}
+_OF_NOUN = {
+    STATED: "{x}'s {name} is {y} .",
+    NEGATED_SECOND: "{x}'s {name} is not {y} .",
+    VERB_SECOND: "{x}'s {name} eats {y} .",
+    SECOND_REVERSED: "{y}'s {name} is {x} .",
+}
+_OF_VERB = {
+    STATED: "{x} {name}s {y} .",
+    NEGATED_SECOND: "{x} does not {name} {y} .",
+    VERB_SECOND: "{x} eats what {name}s {y} .",
+    SECOND_REVERSED: "{y} {name}s {x} .",
+}
+"""Premise 2, and altered ones. A sentence pattern has no paraphrase."""
+_OF_RULES: Mapping[str, tuple[Mapping[str, Premise], Mapping[str, Premise | str]]] = {
+    "rdfs2": (_OF_DOMAIN, _OF_VERB),
+    "rdfs3": (_OF_RANGE, _OF_VERB),
+    "rdfs5": (_OF_PROPERTY, _OF_PSEUDOPROPERTY),
+    "rdfs7": (_OF_PROPERTY, _OF_NOUN),
+    "rdfs9": (_OF_CLASS, _OF_INDIVIDUAL),
+    "rdfs11": (_OF_CLASS, _OF_INDIVIDUAL),
+}
+
+
+def _fact(rule: str, below: str, above: str, first: bool, how: str = STATED) -> Premise:
     """Return the fact from one class or property to the next. :param first: it is premise 1 of the rule."""
-    if first and rule == "rdfs2":
-        return Premise(
-            f"One has to be {with_article(above)} if one {below}s something .",
-            f"If one {below}s something , one is {with_article(above)} .",
-        )
-    if first and rule == "rdfs3":
-        return Premise(
-            f"One has to be {with_article(above)} if something {below}s that .",
-            f"If something {below}s that , that is {with_article(above)} .",
-        )
-    if rule in ("rdfs5", "rdfs7"):
-        return Premise(f"{capitalized(below)} implies {above} .", f"Having {below} means having {above} .")
-    return Premise(f"{capitalized(below)} is {with_article(above)} .", f"Every {below} is {with_article(above)} .")
+    wordings = _OF_RULES[rule][0] if first or rule in ("rdfs5", "rdfs7") else _OF_CLASS
+    if how == REVERSED and REVERSED not in wordings:
+        below, above, how = above, below, STATED
+    names = {"below": below, "Below": capitalized(below), "above": above, "an_above": with_article(above)}
+    return Premise(*(wording.format_map(names) for wording in wordings[how]))
 
 
-def _reversed(rule: str, below: str, above: str, first: bool) -> Premise:
-    """Return the converse of a fact."""
-    if first and rule == "rdfs2":
-        clause = f"one is {with_article(above)}"
-        return Premise(f"One has to {below} something if {clause} .", f"If {clause} , one {below}s something .")
-    if first and rule == "rdfs3":
-        clause = f"that is {with_article(above)}"
-        return Premise(f"Something has to {below} that if {clause} .", f"If {clause} , something {below}s that .")
-    return _fact(rule, above, below, first=False)
+def _about(rule: str, name: str, x: str, y: str, how: str = STATED) -> Premise:
+    """Return premise 2 about pseudowords."""
+    wordings = _OF_RULES[rule][1][how]
+    names = {"x": x, "y": y, "name": name, "Name": capitalized(name), "a_name": with_article(name)}
+    both = wordings if isinstance(wordings, Premise) else (wordings, wordings)
+    return Premise(*(wording.format_map(names) for wording in both))
 
 
-def _joined(rule: str, one: str, other: str) -> str:
+def _joined(rule: str, name: str, of: str) -> str:
     """Return "blavedok of a trosiluk", or "blavedoks what trosiluk" of verbs, which get their s later."""
     if rule in ("rdfs2", "rdfs3"):
-        return f"{one}s what {other}"
-    return f"{one} of {other if rule in ('rdfs5', 'rdfs7') else with_article(other)}"
+        return f"{name}s what {of}"
+    return f"{name} of {of if rule in ('rdfs5', 'rdfs7') else with_article(of)}"
 
 
-def _about(rule: str, name: str, x: str, y: str) -> Premise:
-    """Return premise 2 about pseudowords. A sentence pattern has no paraphrase."""
-    if rule in OF_PATTERN:
-        text = f"{x}'s {name} is {y} ." if rule == "rdfs7" else f"{x} {name}s {y} ."
-        return Premise(text, text)
-    if rule == "rdfs5":
-        return Premise(f"{x} implies {name} .", f"Having {x} means having {name} .")
-    return Premise(f"{x} is {with_article(name)} .", f"{x} belongs to the class {name} .")
+def denied(premise: Premise) -> Premise:
+    """Return a premise of any form, negated."""
+    return Premise(*(f"It is not true that {_lower(text)}" for text in premise))
+
+
+def doubted(premise: Premise) -> Premise:
+    """Return a premise of any form with another verb, so that nothing follows from it."""
+    return Premise(*(f"Nobody knows whether {_lower(text)}" for text in premise))
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -25,7 +25,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import NamedTuple
 
-from fathom.data.prompts.alterations import COMBINES, DISTRACTORS, Premise, Premises, worded
+from fathom.data.prompts.alterations import (
+    ANOTHER_FIRST,
+    ANOTHER_SECOND,
+    COMBINES,
+    DISTRACTORS,
+    NEGATED_FIRST,
+    NEGATED_SECOND,
+    VERB_FIRST,
+    VERB_SECOND,
+    Premise,
+    Premises,
+    Wording,
+    denied,
+    doubted,
+    in_orders,
+    worded,
+)
 from fathom.data.prompts.entailment import PATTERNS, W, X, Y, Z, phrase_of, pseudoword_queries
 from fathom.data.prompts.ontology import CLASSES, Patterns, with_article
 from fathom.data.queries import Query, QuerySet
@@ -132,19 +148,22 @@ def _of_items(items: Sequence[AxiomItem], forms: Sequence[str], pairs: int, seed
         strange = [one for one in (*items[number + 1 :], *items[:number]) if _strange(item, one)]
         drawn = random.Random(f"{seed} {item.kind} {number}").sample(strange, min(DISTRACTORS, len(strange)))
         others, id_ = [one.fact for one in drawn], f"{item.kind}/{number}"
-        for pair, form, (given, roles) in product(range(pairs), forms, _premises(item, strange).texts().items()):
-            groups = {"rule": item.kind, "task": item.kind, "item": id_, "given": given, "pair": str(pair)}
-            yield Query(
-                id=f"{id_}/{form}/{given}/{pair}",
-                relation=item.kind,
-                subject=item.name,
-                subject_id=item.name,
-                gold=(item.gold,),
-                known=tuple(sorted(item.right - {item.gold, ""})),
-                candidates=CLASSES if item.kind == DISJOINT else PATTERNS,
-                groups=groups | {"depth": "1", "form": form, "conclusion": COMBINES},
-                sentences=(Sentence(worded(roles, form, f"{seed} {id_}", others, _conclusion(item))),),
-            )
+        texts, own_seed = _premises(item, strange).texts(), f"{seed} {id_}"
+        for pair, form in product(range(pairs), forms):
+            for given, order, roles in in_orders(texts, form, own_seed):
+                groups = {"rule": item.kind, "task": item.kind, "item": id_, "given": given, "pair": str(pair)}
+                groups |= {**Wording(form=form, order=str(order))._asdict(), "conclusion": COMBINES}
+                yield Query(
+                    id=f"{id_}/{form}/{given}/{order}/{pair}",
+                    relation=item.kind,
+                    subject=item.name,
+                    subject_id=item.name,
+                    gold=(item.gold,),
+                    known=tuple(sorted(item.right - {item.gold, ""})),
+                    candidates=CLASSES if item.kind == DISJOINT else PATTERNS,
+                    groups=groups,
+                    sentences=(Sentence(worded(roles, form, own_seed, others, _conclusion(item))),),
+                )
 
 
 def _strange(item: AxiomItem, other: AxiomItem) -> bool:
@@ -153,11 +172,14 @@ def _strange(item: AxiomItem, other: AxiomItem) -> bool:
 
 
 def _premises(item: AxiomItem, strange: Sequence[AxiomItem]) -> Premises:
-    replaced, diverted = _altered(item, strange[0]) if strange else ([], [])
-    another = _begins(item, strange[0]) if strange else None
-    return Premises(
-        [item.fact], replaced, diverted, None, _begins(item, item), another, _begins(item, item, of_others=True)
-    )
+    first, *further = _begins(item, item)
+    instead = {NEGATED_FIRST: [denied(item.fact)], VERB_FIRST: [doubted(item.fact)]}
+    second = {NEGATED_SECOND: [denied(first), *further], VERB_SECOND: [doubted(first), *further]}
+    diverted: list[Premise] = []
+    if strange:
+        instead[ANOTHER_FIRST], diverted = _altered(item, strange[0])
+        second[ANOTHER_SECOND] = _begins(item, strange[0])
+    return Premises([item.fact], instead, diverted, [first, *further], second, _begins(item, item, of_others=True))
 
 
 def _altered(item: AxiomItem, other: AxiomItem) -> tuple[list[Premise], list[Premise]]:

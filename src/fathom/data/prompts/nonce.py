@@ -1,13 +1,16 @@
-"""Nonce words for models that take only text, instead of pseudowords. None is a word of the data."""
+"""Nonce words for models that take only text, instead of pseudowords. None is a word of the data.
+
+``<z>`` and ``<w>`` begin and end as ``<x>`` and ``<y>`` do, so that a model has to read the whole word.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 
-from fathom.data.nonce import nonce_words
+from fathom.data.nonce import nonce_words, similar_words
 from fathom.data.prompts.entailment import W, X, Y, Z
 from fathom.data.prompts.ontology import Patterns
 from fathom.data.queries import Query, QuerySet
@@ -15,6 +18,7 @@ from fathom.data.templates import Sentence
 
 _OF_WORDS = ("rdfs5", "rdfs11")
 """Rules whose pseudoword is a class or property, written in lower case."""
+_SYLLABLES = 3
 
 
 class NonceWords:
@@ -25,24 +29,23 @@ class NonceWords:
     """
 
     def __init__(self, avoid: Collection[str], rules: Sequence[str], pairs: int, seed: int) -> None:
-        self.pairs = pairs
-        self.of_rule = {
-            rule: [
-                word if rule in _OF_WORDS else word.capitalize()
-                for word in islice(nonce_words(f"{seed} {rule}", avoid), 2 * pairs)
-            ]
-            for rule in rules
-        }
+        self.of_rule: dict[str, list[str]] = {}
+        for rule in rules:
+            drawn = nonce_words(f"{seed} {rule}", avoid, _SYLLABLES)
+            own: list[str] = []
+            for _ in range(pairs):
+                pair = [next(drawn), next(drawn)]
+                own += [*pair, *(next(similar_words(name, {*avoid, *own})) for name in pair)]
+            self.of_rule[rule] = own if rule in _OF_WORDS else [word.capitalize() for word in own]
 
     def put_in(self, queries: QuerySet) -> QuerySet:
         return replace(queries, queries=tuple(self._about(query) for query in queries.queries))
 
     def _about(self, query: Query) -> Query:
-        own, pair = self.of_rule[query.relation], int(query.groups["pair"])
-        other = (pair + 1) % self.pairs
-        places = {X: 2 * pair, Y: 2 * pair + 1, Z: 2 * other, W: 2 * other + 1}
-        marks = re.compile("|".join(places))
-        texts = [marks.sub(lambda mark: own[places[mark[0]]], sentence.text) for sentence in query.sentences]
+        first = 4 * int(query.groups["pair"])
+        words = dict(zip((X, Y, Z, W), self.of_rule[query.relation][first : first + 4], strict=True))
+        marks = re.compile("|".join(words))
+        texts = [marks.sub(lambda mark: words[mark[0]], sentence.text) for sentence in query.sentences]
         return replace(query, sentences=tuple(map(Sentence, texts)))
 
 

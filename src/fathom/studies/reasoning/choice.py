@@ -119,7 +119,7 @@ def analyse(runs: Sequence[RunFolder], options: ChoiceStudyOptions = ChoiceStudy
             known = model.questions.get(question.groups["premise"])
             if known is not None and not np.isnan(known.credit):
                 memory.setdefault(question.groups["rule"], {})[question.groups["item"]] = known.credit
-        solved = solved_items(map(_asked_text, asked), ranked=False)
+        solved = solved_items(map(_asked_text, asked))
         evidence += evidence_of(name, values, [], memory, solved, model.recipe("accuracy"))
         against += counterfactuals(name, values, model.recipe("accuracy"))
     return ChoiceLines(

@@ -2,7 +2,8 @@
 
 The gain of an item is the value of its whole text less that of its *best* altered text. So no mixture of shortcuts, one
 of which fits some items and another the rest, has a mean gain above zero. The value is 1 / rank, or the credit of a
-choice, as a mean over pairs of pseudowords. Items that a shortcut solves without a model are excluded.
+choice, as a mean over pairs of pseudowords, and of an altered text that of its best order of sentences. Items whose
+premise 1 can be guessed are excluded from *uses what it remembers*.
 
 *Uses what it remembers* needs a gain above zero for the items whose premise 1 the model remembers, and a larger one
 than for the others. Where there are untrained twins, a conclusion also needs a gain above theirs.
@@ -10,6 +11,7 @@ than for the others. Where there are untrained twins, a conclusion also needs a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -42,8 +44,8 @@ _GAIN, _MORE, _BEYOND = "gain", "gain over unremembered items", "gain over untra
 _NOTES = (
     "gain: 1 / rank of the answer (share of right choices) for the whole text, less that of the item's best altered "
     f"text; {REMEMBERS}: for the items whose premise 1 is remembered",
-    "shortcuts: items that a shortcut solves without a model, which are excluded; detectable: the smallest true gain "
-    "found in 80 % of cases",
+    "shortcuts: items whose premise 1 a shortcut guesses, which are excluded; detectable: the smallest true gain found "
+    "in 80 % of cases",
     "significant: every contrast is above 0, by Holm over all conclusions of the table; p and interval of the gain are "
     "of this family",
 )
@@ -97,20 +99,26 @@ class Conclusion(NamedTuple):
 
 
 def values_by_place(answers: Iterable[tuple[Mapping[str, str], float]]) -> dict[Place, Values]:
-    """Return the mean over pairs for each place, text and item; NaN if one has no answer.
+    """Return the mean over pairs for each place, text and item, of a text's best order; NaN if one has no answer.
 
     :param answers: groups of queries, of which those without a conclusion are skipped, and the value of each.
     """
-    found: dict[Place, dict[str, dict[str, list[float]]]] = {}
+    found: dict[Place, dict[str, dict[str, dict[str, list[float]]]]] = {}
     for groups, value in answers:
         if "conclusion" in groups:
             place = groups["conclusion"], groups["rule"], groups.get("depth", "1"), groups.get("form", PLAIN)
             by_item = found.setdefault(place, {}).setdefault(groups["given"], {})
-            by_item.setdefault(groups["item"], []).append(value)
+            by_item.setdefault(groups["item"], {}).setdefault(groups.get("order", "0"), []).append(value)
     return {
-        place: {text: {item: float(np.mean(own)) for item, own in items.items()} for text, items in texts.items()}
+        place: {text: {item: _best_order(own) for item, own in items.items()} for text, items in texts.items()}
         for place, texts in found.items()
     }
+
+
+def _best_order(values: Mapping[str, Sequence[float]]) -> float:
+    """Return the highest mean over pairs, NaN if an order lacks an answer. :param values: by order of the sentences."""
+    means = [sum(own) / len(own) for own in values.values()]
+    return math.nan if any(map(math.isnan, means)) else max(means)
 
 
 def values_of_run(rows: Rows, scores: Floats | None = None) -> dict[Place, Values]:
