@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 from harness import DATA, Table, benchmark, scratch
@@ -69,6 +70,47 @@ def reasoners(
         table.row(
             name, *(_counts([positive[cell] for cell in cells], [every[cell] for cell in cells]) for cells in own)
         )
+
+
+@benchmark
+def composed_reasoners(
+    ontologies: tuple[Path, ...] = (), studies: tuple[str, ...] = STUDIES, seeds: int = 2, items: int = 60
+) -> None:
+    """Count the conclusions about answerers composed of ways to read, by the property that they lack.
+
+    Those who answer all texts of a cell as the right one does are merged with it. Cells and options are those of
+    ``reasoners``.
+    """
+    from tests.reasoners import Composed, Ways, composed, concluded, knows, lacks, simulated
+
+    counts: Counter[tuple[str, str, str, bool]] = Counter()
+    with scratch() as folder:
+        for ontology in built(ontologies, folder):
+            queries, patterns = read(ontology), read_patterns(ontology)
+            rules = [rule for rule in RULES if arguments(queries, patterns, rule)[0]]
+            world = knows(queries, patterns, rules, 0.5)
+            for study, seed in product(studies, range(seeds)):
+                texts = simulated(study, queries, patterns, seed, items=items)
+                rightly: dict[tuple[str, ...], object] = {}
+                for ways in composed():
+                    for found in concluded(texts, Composed(ways), world, seed):
+                        conclusion, answers = found.evidence.conclusion, (found.evidence.values, found.evidence.memory)
+                        about = conclusion, *list(found.about.values())[1:3]
+                        is_right = ways == Ways()
+                        if is_right:
+                            rightly[about] = answers
+                        if found.items < ENOUGH if is_right else answers == rightly[about]:
+                            continue
+                        lacking = lacks(ways, conclusion)
+                        name = "right" if not lacking else lacking[0] if len(lacking) == 1 else "several"
+                        counts[name, study, conclusion, found.decision.holds] += 1
+                Composed.forget()
+                print(f"{ontology.name}, {study}, seed {seed}: {len(texts.queries):,} texts", flush=True)
+    columns = list(dict.fromkeys(key[1:3] for key in counts))
+    table = Table("lacks", *(f"{study}: {conclusion}" for study, conclusion in columns))
+    for name in dict.fromkeys(key[0] for key in counts):
+        own = [[counts[name, *about, holds] for holds in (True, False)] for about in columns]
+        table.row(name, *(f"{holds} of {holds + refused}" for holds, refused in own))
 
 
 def _counts(positive: list[int], every: list[int]) -> str:

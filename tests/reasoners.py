@@ -563,6 +563,10 @@ class Composed:
     def __init__(self, ways: Ways) -> None:
         self.ways = ways
 
+    @classmethod
+    def forget(cls) -> None:
+        cls._loose.clear()
+
     def __call__(self, reading: Reading, names: Names, world: World) -> Scores:
         if self.ways.connective == "ignored":
             key = reading.text, reading.rule, reading.individuals
