@@ -10,8 +10,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from fathom.engine.models.base import Attention, Identity, Model, Reply
-from fathom.engine.models.cache import KeyValues
+from fathom.engine.models.base import Attention, Identity, KeyValues, Model, Reply
 from fathom.engine.models.generation import generate_greedily
 
 BOS, UNKNOWN, MASK = "<s>", "<unk>", "<mask>"

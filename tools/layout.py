@@ -29,7 +29,7 @@ MOVES = {
     "fathom.studies.memory": "fathom_kgc.studies.memory",
     "fathom.studies.memory_tables": "fathom_kgc.studies.memory_tables",
     "fathom.studies.memory_slope": "fathom_kgc.studies.memory_slope",
-    "fathom.training.pretraining.objectives": "fathom.training.objectives",
+    "fathom.training.pretraining.objectives": "fathom.training.small",
     "fathom.training.pretraining": "fathom_kgc.pretraining",
     "fathom.links": "fathom_kgc.links",
     # Rooms of `fathom`, in the order of the data flow.

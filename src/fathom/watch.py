@@ -47,7 +47,7 @@ def sample_facts(data: Source, facts: int = FACTS, seed: int = 0) -> QuerySet:
     whole, generator = read_source(data), random.Random(seed)
     places = {query.id: place for place, query in enumerate(whole.queries)}
     # Every n-th of the shuffled relations, end to end: the shares of relations differ by one fact at most.
-    shuffled = [query for own in whole.by_relation().values() for query in generator.sample(own, len(own))]
+    shuffled = [query for queries in whole.by_relation().values() for query in generator.sample(queries, len(queries))]
     count = min(facts, len(shuffled))
     drawn = [shuffled[(2 * number + 1) * len(shuffled) // (2 * count)] for number in range(count)]
     return replace(whole, queries=tuple(sorted(drawn, key=lambda query: places[query.id])), whole=whole)
@@ -79,9 +79,9 @@ def evaluate(
     numbers: dict[str, float] = {}
     scorings = read_scorings(result.folder, str(step), options.cluster)
     for side in scorings:
-        prefix, known = f"{side.scoring}/" if len(scorings) > 1 else "", side.mean("accuracy", side.hits(1))
+        prefix, accuracy = f"{side.scoring}/" if len(scorings) > 1 else "", side.mean("accuracy", side.hits(1))
         log_probs = side.gold_log_probs[side.scored]
-        values = {"accuracy": known.value, "accuracy_low": known.low, "accuracy_high": known.high}
+        values = {"accuracy": accuracy.value, "accuracy_low": accuracy.low, "accuracy_high": accuracy.high}
         values["gold_log_prob"] = float(log_probs.mean()) if len(log_probs) else None
         numbers |= {prefix + name: value for name, value in values.items() if value is not None and np.isfinite(value)}
     return numbers
@@ -135,7 +135,7 @@ class KnowledgeCallback(TrainerCallback):  # type: ignore[misc]
         self.facts = sample_facts(data, facts, seed)
         self.seconds, self._began = 0.0, time.perf_counter()
 
-    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **about: Any) -> None:
+    def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **about: Any) -> None:
         """Evaluate the model before training."""
         if self.trainer.is_fsdp_enabled or is_deepspeed_zero3_enabled():
             raise BadInput("weights sharded over processes cannot be evaluated in training: fathom watch CHECKPOINTS…")
@@ -143,7 +143,7 @@ class KnowledgeCallback(TrainerCallback):  # type: ignore[misc]
         if state.is_world_process_zero:
             self._evaluate(state.global_step, control, **about)
 
-    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **about: Any) -> None:
+    def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **about: Any) -> None:
         """Evaluate the model if it is time to."""
         if not state.is_world_process_zero or not (state.global_step % self.every == 0 or control.should_training_stop):
             return
@@ -152,7 +152,7 @@ class KnowledgeCallback(TrainerCallback):  # type: ignore[misc]
         except Exception as error:  # an evaluation must never end a training
             LOG.warning("step %d is not evaluated: %s: %s", state.global_step, type(error).__name__, error)
 
-    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **about: Any) -> None:
+    def on_train_end(self, args: object, state: TrainerState, control: TrainerControl, **about: Any) -> None:
         """Report the time that evaluation took."""
         share = self.seconds / max(time.perf_counter() - self._began, 1e-9)
         if state.is_world_process_zero:

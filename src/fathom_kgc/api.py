@@ -12,8 +12,8 @@ from fathom.base.errors import BadInput, all_of
 from fathom.base.options import chosen_options, parse_options
 from fathom.base.progress import ProgressSetting, shown
 from fathom.data.graph.queries import link_queryset
+from fathom.probes.options import HERE
 from fathom.probes.run import RunRequest, run
-from fathom.probes.shared_options import HERE
 from fathom_kgc.entries import LINK_PROBE
 from fathom_kgc.links.options import LinkOptions, LinkTraining
 

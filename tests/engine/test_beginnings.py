@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import fathom.engine.scoring.causal
-from fathom.engine.models.cache import KeyValues
+from fathom.engine.models.base import KeyValues
 from fathom.engine.models.local import LocalModel
 from fathom.engine.scoring.causal import by_cache, causal_log_probs
 from fathom.engine.scoring.memory import Budget

@@ -15,12 +15,12 @@ from accelerate import infer_auto_device_map
 
 import fathom
 from fathom.base.errors import BadInput, MissingExtra
-from fathom.engine.models import placement
-from fathom.engine.models.body import replaced_forward
+from fathom.engine.models import weights
 from fathom.engine.models.checks import CACHE, STATES, TREE, check, token_log_probs
 from fathom.engine.models.encoder_decoder import EncoderDecoder
 from fathom.engine.models.kernels import FastLinear
 from fathom.engine.models.loading import load
+from fathom.engine.models.local import replaced_forward
 from fathom.engine.scoring.causal import causal_log_probs
 from fathom.engine.scoring.masked import Pll
 from fathom.engine.scoring.memory import Budget
@@ -188,6 +188,6 @@ def test_options_that_do_not_go_together(folders, options, line):
 
 
 def test_accelerate_is_missing(folders, monkeypatch):
-    monkeypatch.setattr(placement, "find_spec", lambda name: None)
+    monkeypatch.setattr(weights, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'fathom-lm\[device-map\]'"):
         load(folders["llama"], device_map="auto")

@@ -11,9 +11,9 @@ from transformers import AutoModel, BertForMaskedLM
 
 import fathom
 from fathom.base.errors import BadInput
-from fathom.engine.models.content import content_hash
-from fathom.engine.models.encoder import Encoder
 from fathom.engine.models.loading import load
+from fathom.engine.models.local import Encoder
+from fathom.engine.models.model_files import content_hash
 from fathom.engine.scoring.memory import Budget
 from fathom.engine.scoring.vectors import resolve_pooling, text_vectors
 from tests.conftest import TINY_VOCABULARY, build, tiny_tokenizer

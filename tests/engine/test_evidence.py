@@ -13,8 +13,7 @@ from fathom.base.errors import RunFailed
 from fathom.engine.models.loading import wrap
 from fathom.engine.scoring import causal
 from fathom.engine.scoring.causal import causal_log_probs
-from fathom.engine.scoring.evidence import TOLERANCE, Evidence
-from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.memory import TOLERANCE, Budget, Evidence
 from fathom.probes.run import RunRequest, run
 from fathom.store.folder import add_up
 from tests.conftest import tiny_tokenizer
@@ -74,9 +73,11 @@ def test_scores_of_every_causal_path_are_compared(path, monkeypatch):
         monkeypatch.setattr(model, "refuses_tree", lambda longest=0: "no")
     right = getattr(causal, path)
 
-    def wrong(model, trie, budget, vectors):
-        scores = right(model, trie, budget, vectors)
-        scores[trie.depth == trie.depth.max()] += 0.1
+    def wrong(model, texts, budget, vectors, **how):
+        scores = right(model, texts, budget, vectors, **how)
+        if isinstance(scores, list):
+            return [np.append(row[:-1], row[-1] + 0.1) for row in scores]
+        scores[texts.depth == texts.depth.max()] += 0.1
         return scores
 
     sequences = [[0, *range(10, 16), 20 + number] for number in range(6)]

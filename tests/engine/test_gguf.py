@@ -19,7 +19,7 @@ from fathom.base.errors import BadInput, MissingExtra
 from fathom.base.reading import Unreadable
 from fathom.base.reading.gguf import gguf_header
 from fathom.engine.models.checks import token_log_probs
-from fathom.engine.models.gguf import LIBRARIES
+from fathom.engine.models.hub import LIBRARIES
 from fathom.engine.models.loading import load, load_shape
 from fathom.engine.models.parts import load_tokenizer
 from fathom.probes.models import model_hash

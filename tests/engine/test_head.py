@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-import fathom.engine.scoring.head
+import fathom.engine.scoring.memory
 from fathom.engine.models.base import LinearHead
-from fathom.engine.scoring.head import target_log_probs
+from fathom.engine.scoring.memory import target_log_probs
 
 VOCABULARY, WIDTH, STATES = 700, 6, 40
 ROWS = np.array([0, 0, 3, 7, 7, 7, 39])
@@ -38,8 +38,8 @@ def states(device: str = "cpu") -> torch.Tensor:
 @pytest.mark.parametrize("linear", [True, False])
 @pytest.mark.parametrize("rows", [3, 1024])
 def test_tokens_of_every_slice_get_the_whole_softmax(linear: bool, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fathom.engine.scoring.head, "ROWS", rows)
-    monkeypatch.setattr(fathom.engine.scoring.head, "CPU_LOGITS", 3 * VOCABULARY if not linear else 1)
+    monkeypatch.setattr(fathom.engine.scoring.memory, "ROWS", rows)
+    monkeypatch.setattr(fathom.engine.scoring.memory, "CPU_LOGITS", 3 * VOCABULARY if not linear else 1)
     model = head_of("cpu", linear)
     with torch.inference_mode():
         expected = torch.log_softmax(model.logits(states()).double(), dim=-1)[ROWS, TOKENS]

@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from fathom.base.errors import BadInput
-from fathom.engine.models.cache import States
+from fathom.engine.models.base import States
 from fathom.engine.models.loading import wrap
 from fathom.engine.models.local import LocalModel
 from fathom.engine.scoring.causal import causal_log_probs

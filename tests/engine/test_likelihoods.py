@@ -20,8 +20,7 @@ pytest.importorskip("openai", reason="needs the extra api")
 import fathom
 from fathom.base.errors import BadInput, RunFailed
 from fathom.engine.models.checks import token_log_probs
-from fathom.engine.models.completions import Text
-from fathom.engine.models.likelihoods import FROM, LikelihoodServer
+from fathom.engine.models.likelihoods import FROM, LikelihoodServer, Text
 from fathom.engine.models.loading import load
 from fathom.store.journal import Journal
 from fathom.training.small import learn_tokenizer

@@ -124,7 +124,7 @@ def test_quantised_weights_name_what_loads_them(tmp_path, monkeypatch):
     config = json.loads((folder / "config.json").read_text())
     config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
     (folder / "config.json").write_text(json.dumps(config))
-    monkeypatch.setattr("fathom.engine.models.quantisation.find_spec", lambda name: None)
+    monkeypatch.setattr("fathom.engine.models.weights.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=mentions("'accelerate'")):
         load(str(folder))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fathom.data.queries import CandidateSet, Query
-from fathom.engine.scoring.mentions import MentionFinder, NamedAnswer, words_of
+from fathom.engine.scoring.answers import MentionFinder, NamedAnswer, words_of
 
 TOWNS = {
     "Nicosia": "nic", "Paris": "par", "Lyon": "lyo", "New York City": "nyc", "York": "yor", "The Hague": "hag",

@@ -12,7 +12,7 @@ import fathom
 from fathom.engine.models.loading import load, untrained, wrap
 from fathom.engine.scoring.memory import Budget
 from fathom.engine.scoring.seq2seq import Form
-from fathom.engine.scoring.shuffling import GAIN, SHUFFLED, order_gains
+from fathom.engine.scoring.statements import GAIN, SHUFFLED, order_gains
 from tests.conftest import tiny_tokenizer
 from tests.engine.test_precision import statements
 from tests.real import real_model

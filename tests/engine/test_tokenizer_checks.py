@@ -13,8 +13,7 @@ from transformers import PreTrainedTokenizerFast
 from fathom.base.errors import BadInput
 from fathom.data.fetch_model import packaged_models
 from fathom.engine.models.loading import load, load_shape
-from fathom.engine.models.parts import load_tokenizer
-from fathom.engine.models.tokenizer_checks import LEAST_COVERED, PADDING, check_ids, check_same_ids
+from fathom.engine.models.parts import LEAST_COVERED, PADDING, check_ids, check_same_ids, load_tokenizer
 from fathom.training.small import learn_tokenizer
 from tests import conftest
 from tests.conftest import build

@@ -15,15 +15,16 @@ from fathom.base.errors import BadInput
 from fathom.cli import make_app
 from fathom.data.formats import read
 from fathom.data.queries import QuerySet
-from fathom.training.objectives import (
+from fathom.training.small import (
     DENSITY,
+    NO_TARGET,
     SENTINELS,
     EncodedText,
     Objective,
     encode,
     encode_statements,
+    learn_tokenizer,
 )
-from fathom.training.small import NO_TARGET, learn_tokenizer
 from fathom_kgc.pretraining import pretrain
 from fathom_kgc.pretraining.options import PretrainOptions
 from fathom_kgc.pretraining.texts import (

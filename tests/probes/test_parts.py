@@ -17,7 +17,7 @@ from fathom.base.options import parse_options
 from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
 from fathom.probes.run import RunRequest, run
-from fathom.probes.run.parts import Part
+from fathom.probes.run.shards import Part
 from fathom.store.folder import RunFolder
 from fathom.store.locks import AT_WORK, CLAIMS, exclusive_folder, shared_folder
 from fathom.store.merging import merge_runs

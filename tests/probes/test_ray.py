@@ -23,7 +23,7 @@ from fathom.plans.options import WorkerOptions
 from fathom.plans.steps import StepState, state_of
 from fathom.probes import PROBES
 from fathom.probes.run import RunRequest, run
-from fathom.probes.run.pool import connected
+from fathom.probes.run.on_ray import connected
 from fathom.store.folder import RunFolder
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
@@ -361,7 +361,7 @@ def test_what_ray_says_of_tokens_is_hidden_where_nobody_wants_to_know(quiet, mon
     monkeypatch.setattr("ray.is_initialized", lambda: False)
     monkeypatch.setattr("ray.init", init)
     monkeypatch.setattr("ray.shutdown", lambda: None)
-    monkeypatch.setattr("fathom.probes.run.pool.is_quiet", lambda: quiet)
+    monkeypatch.setattr("fathom.probes.run.on_ray.is_quiet", lambda: quiet)
     with connected(options("statement", engine="ray")):
         logging.getLogger("ray").warning("of the run")
     assert ("Token" in caplog.text) == (not quiet)

@@ -17,8 +17,8 @@ from fathom.data.queries import QuerySet, Sentence
 from fathom.data.templates import Prompt
 from fathom.training import loop, planting
 from fathom.training.design import draw_design, given_design
-from fathom.training.formats import taught_texts
 from fathom.training.planting import plant
+from fathom.training.statements import taught_texts
 from tests.messages import mentions
 from tests.training.test_planting import facts, lines, options
 

@@ -13,11 +13,10 @@ from fathom.base.options import chosen_options, parse_options
 from fathom.base.progress import ProgressSetting, detail, shown, starting
 from fathom.probes import PROBES, Entry
 from fathom.probes.models import check_loaded, check_model, open_model
-from fathom.probes.options import ProbeOptions
+from fathom.probes.options import HERE, ProbeOptions
 from fathom.probes.run import RunRequest, run
-from fathom.probes.run.command import command_of
-from fathom.probes.run.finished import find_finished
-from fathom.probes.shared_options import HERE
+from fathom.probes.run.request import command_of
+from fathom.probes.run.shards import find_finished
 from fathom.results.loading import AnyRun, open_runs
 from fathom.store.folder import RunFolder
 

@@ -11,7 +11,7 @@ from fathom.cli.formats import notes, say
 from fathom.cli.runs import OneRun
 from fathom.data.options import NewFolder
 from fathom.data.selection.options import SelectionOptions
-from fathom.probes.shared_options import Numbers
+from fathom.probes.options import Numbers
 
 TASK = "export lm-eval geography --out tasks"
 RUN = "export every-eval-ever runs/gpt2 --out exported"
@@ -51,7 +51,7 @@ def lm_eval(options: TaskOptions) -> None:
 
 def every_eval_ever(options: RunExportOptions) -> None:
     """Write a run in the schema of Every Eval Ever: its numbers with intervals, and every scored prediction."""
-    from fathom.probes.run.exported import export_every_eval_ever
+    from fathom.probes.run.imported import export_every_eval_ever
     from fathom.store.folder import RunFolder
 
     say(f"written to {export_every_eval_ever(RunFolder.open(options.run), options.out, options.organisation)}")

@@ -150,8 +150,8 @@ def import_(options: ImportOptions) -> None:
 
 
 def show(options: OneRun) -> None:
-    from fathom.probes.run.command import command_line
-    from fathom.probes.run.parts import is_finished
+    from fathom.probes.run.request import command_line
+    from fathom.probes.run.shards import is_finished
     from fathom.results.summary import summarise
     from fathom.store.folder import RunFolder
 

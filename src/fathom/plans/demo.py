@@ -12,7 +12,7 @@ from fathom.data.fetch_model import fetch_model, model_folder, packaged_model
 from fathom.data.options import FetchModelOptions
 from fathom.data.queries import QuerySet
 from fathom.engine.models.base import Attention
-from fathom.engine.models.gguf import LIBRARIES
+from fathom.engine.models.hub import LIBRARIES
 from fathom.plans.forecast import forecast_steps
 from fathom.plans.steps import Opened, ProbeStep
 from fathom.probes.options import GenerationOptions, StatementOptions

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import ValidationInfo, field_validator
 
 from fathom.base.options import CIRCUMSTANCE, Group, opt
-from fathom.probes.shared_options import HERE, ClusterOptions, Part
+from fathom.probes.options import HERE, ClusterOptions, Part
 
 
 class WorkerOptions(ClusterOptions):

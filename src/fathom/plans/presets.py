@@ -26,8 +26,7 @@ from fathom.base.errors import BadInput, refuse
 from fathom.base.options import Given, read_yaml, separated
 from fathom.data.formats import locate
 from fathom.data.published import catalogue
-from fathom.engine.models.families import attention_of
-from fathom.engine.models.parts import find_model
+from fathom.engine.models.parts import attention_of, find_model
 from fathom.plans.content import absolute, in_full
 from fathom.plans.kinds import KINDS
 from fathom.plans.preset_files import PRESETS, values_of_preset

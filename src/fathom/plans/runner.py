@@ -20,9 +20,9 @@ from fathom.base.progress import Progress, line, unseen
 from fathom.base.reading import stands
 from fathom.plans.options import WorkerOptions
 from fathom.plans.steps import Notice, Opened, Step, StepState, read_object, state_of
-from fathom.probes.run.parts import STARTING, Part
-from fathom.probes.run.pool import Pool, RayWorker, Size, connected, size_of
-from fathom.probes.shared_options import HERE
+from fathom.probes.options import HERE
+from fathom.probes.run.on_ray import Pool, RayWorker, Size, connected, size_of
+from fathom.probes.run.shards import STARTING, Part
 from fathom.store.locks import AT_WORK, Claims, exclusive_folder, shared_folder
 
 

@@ -12,8 +12,7 @@ from typing import Any
 from fathom.base.errors import BadInput, FathomError
 from fathom.base.options import Given, read_yaml
 from fathom.data.formats import locate
-from fathom.engine.models.adapters import CONFIGURATION
-from fathom.engine.models.parts import find_model
+from fathom.engine.models.parts import CONFIGURATION, find_model
 from fathom.plans.content import absolute
 from fathom.plans.record import WRITTEN_PLAN, write_plan_file
 from fathom.probes import PROBES

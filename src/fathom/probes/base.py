@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -20,11 +19,11 @@ from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER
 from fathom.engine.models.base import Attention, Model
 from fathom.engine.models.chat import ChatTemplate, bos_marks_turns
-from fathom.engine.models.content import is_trained_here
+from fathom.engine.models.model_files import is_trained_here
 from fathom.engine.scoring.memory import Budget
 from fathom.engine.scoring.rows import Columns, PromptedQuery
 from fathom.engine.scoring.seq2seq import Form
-from fathom.engine.scoring.shuffling import GAIN, PROMPTS, SHUFFLED, SPREAD, order_gains
+from fathom.engine.scoring.statements import GAIN, PROMPTS, SHUFFLED, SPREAD, order_gains
 from fathom.probes.options import FewShotOptions, ProbeOptions
 from fathom.store.manifest import CHAT_FRAME, CHAT_TOKENS
 from fathom.store.predictions import Scoring
@@ -87,9 +86,6 @@ class Probe(ABC):
         :raises BadInput: the work cannot be known before the run.
         """
         return sum(self.work(shard).values())
-
-    def expect(self, shards: Sequence[str]) -> None:  # noqa: B027
-        """Announce the order of the next shards, so that work of the host can run ahead of the device."""
 
     def pieces(self, artifacts: Path) -> Sequence[str]:
         """Return the missing files that :meth:`prepare` needs and that any process can make, in any order."""
@@ -186,15 +182,13 @@ class ShardedProbe(Probe):
     """Whether prompts are text alone, without learnt tokens or pseudowords."""
     _is_checked = False
     _gains: tuple[float, ...] = ()
-    """Of the first prompts, see :func:`~fathom.engine.scoring.shuffling.order_gains`."""
+    """Of the first prompts, see :func:`~fathom.engine.scoring.statements.order_gains`."""
 
     def __init__(self, options: ProbeOptions, model: Model, queryset: QuerySet) -> None:
         self.model, self.queryset = model, queryset
         self.budget = Budget.from_option(options.batch_tokens, model)
         trained_here = bool(model.made_of) and is_trained_here(model.made_of[0])
         self._is_checked = self.needs_head and not (model.is_served or trained_here)
-        self._following: dict[int, Shard] = {}
-        """By ``id`` of a shard, which the probe keeps: the shard after it."""
 
     def _cut(self) -> Iterable[Shard]:
         """Return the shards, in order."""
@@ -209,10 +203,7 @@ class ShardedProbe(Probe):
         raise NotImplementedError
 
     def _asked(self, query: Query, number: int) -> str | None:
-        """Return the prompt of a query in a template, as the column ``prompt`` shows it; None if it has none.
-
-        Probes that take a chat template define it.
-        """
+        """Return the prompt of a query in a template, as the column ``prompt`` shows it; None if it has none."""
         raise NotImplementedError
 
     @cached_property
@@ -238,10 +229,6 @@ class ShardedProbe(Probe):
 
     def work(self, shard: str) -> Counter[str]:
         return Counter(query.relation for part in self._parts[shard] for query in part.queries)
-
-    def expect(self, shards: Sequence[str]) -> None:
-        order = [part for shard in shards for part in self._parts[shard]]
-        self._following = {id(shard): following for shard, following in pairwise(order)}
 
     def evaluate(self, shard: str) -> list[Columns]:
         answered = [pair for part in self._parts[shard] for pair in self._answered(part)]
@@ -276,10 +263,7 @@ class ShardedProbe(Probe):
         return facts | self._chat()
 
     def _chat(self) -> Facts:
-        """Return what identifies the chat: the template, what it writes, and the tokens of each wording's first prompt.
-
-        A template may write the day, so that its source does not say what the model reads.
-        """
+        """Identify the chat: its template, what that writes, and the tokens of each wording's first prompt."""
         if self.chat is None:
             return {}
         first: dict[int, Query] = {}

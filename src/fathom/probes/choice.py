@@ -249,17 +249,17 @@ class _WrittenChoice(ChoiceProbe):
             for order, reading in zip(orders, readings, strict=True)
         ]
         named = [None if place is None else space.ids[place] for place in places]
-        chosen = [id_ for id_ in named if id_ is not None]
+        answers = [id_ for id_ in named if id_ is not None]
         answered = any(reply.fault is None for reply in replies)
         answer: Columns = (
             {"answers": [" ".join(reply.texts) for reply in replies], "answer_ids": named} if answered else {}
         )
-        if not chosen:
+        if not answers:
             return answer | unscored(next(reading.reason for reading in readings))
         letters = [
             None if place is None else letter_of(place, order) for place, order in zip(places, orders, strict=True)
         ]
-        credit = sum(id_ in query.gold for id_ in chosen) / len(chosen)
+        credit = sum(id_ in query.gold for id_ in answers) / len(answers)
         return answer | {"correct": credit, "letters": letters, "gold_letters": self.orders.gold_letters(query)}
 
     def _read(self, query: Query, order: Order, reply: ChatReply) -> Reading:
@@ -309,11 +309,7 @@ class _LikelihoodChoice(ChoiceProbe):
         return [Prompt(answer, (), (Span(0, len(answer)),)).with_context(before) for answer in answers]
 
     def _scored(self, queries: Sequence[Query], way: str) -> list[Columns]:
-        """Return each query's columns.
-
-        :param way: the text after the question: an option's "letter" or "text-sum". A mean over its tokens would
-            measure their number, as a name from the question is copied at almost 0 nats per token.
-        """
+        """Return each query's columns."""
         prompts: list[Prompt] = []
         for query in queries:
             for order in self.orders.of(query):
@@ -398,10 +394,7 @@ class _MaskChoice(ChoiceProbe):
         return template.fill(query.subject, answer, capitalize=self.options.capitalize)
 
     def _together(self, asked: Sequence[tuple[Query, Slot]], before: str) -> dict[str, Columns]:
-        """Run each slot once for each length of its options, together with all slots of that length.
-
-        :param before: text before the slots, as far as options' tokens depend on it.
-        """
+        """Run each slot once for each length of its options, together with all slots of that length."""
         spaces = [self._options_of(query) for query, _ in asked]
         all_names = list(dict.fromkeys(name for space in spaces for name in space.names))
         tokens = dict(zip(all_names, tokens_in_place(self.model.tokenizer, all_names, before), strict=True))

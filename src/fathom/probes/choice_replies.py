@@ -210,10 +210,7 @@ def _claims(text: str, keys: Sequence[str]) -> Iterator[tuple[int, str, set[int]
 
 
 def _claimed(text: str, keys: Sequence[str]) -> set[int]:
-    """Return the option at the start of a claim, and others joined to it in the same sentence.
-
-    "B, Lyon" and "(b), not (c)" claim one option; "B or C" and "(b) bank", where (b) is another option, claim two.
-    """
+    """Return the option at the start of a claim, and others joined to it in the same sentence."""
     text = _bare(text[:_LONGEST])
     ends = [len(text), *(match.start() for match in reversed([*_HEAD_END.finditer(text)]))]
     end = next((end for end in ends if _named(_bare(text[:end]), keys)), 0)
@@ -233,10 +230,7 @@ def _claimed(text: str, keys: Sequence[str]) -> set[int]:
 
 
 def _explained(text: str, keys: Sequence[str]) -> set[int]:
-    """Return the option that is the first line, or whose letter and text more text follows.
-
-    Several options are returned if the reply lists them, or if its first line is like "a or b".
-    """
+    """Return the option that is the first line, or whose letter and text more text follows."""
     lines = text.splitlines() or [""]
     items = list(_items(text, keys))
     first = _claimed(lines[0], keys)

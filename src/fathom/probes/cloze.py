@@ -41,8 +41,8 @@ class ClozeProbe(SlotProbe):
         if self.corrected:
             # A difference of logarithms is no likelihood, so its unit must not suggest confidence.
             self.scorings += tuple(
-                Scoring(f"{one.name}{OVER_PRIOR}", "score", (*one.parts, ("prior", "taken off")))
-                for one in self.scorings
+                Scoring(f"{scoring.name}{OVER_PRIOR}", "score", (*scoring.parts, ("prior", "taken off")))
+                for scoring in self.scorings
             )
 
     def _scored(self, items: Sequence[SlotQuery], names: CandidateTokens) -> NDArray[np.float32]:

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from fathom.base.errors import BadInput, all_of, refuse
 from fathom.base.progress import Progress
@@ -21,9 +21,15 @@ from fathom.data.prompts.wording import FewShot
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.engine.models.base import Attention, Model
 from fathom.engine.scoring.rows import Columns, PromptedQuery, RankResult, digest, result_columns
-from fathom.engine.scoring.similarity import VectorSpace, rank_by_cosine
 from fathom.engine.scoring.tokens import Bos, resolve_bos
-from fathom.engine.scoring.vectors import Pooling, encode_texts, resolve_pooling, text_vectors
+from fathom.engine.scoring.vectors import (
+    Pooling,
+    VectorSpace,
+    encode_texts,
+    rank_by_cosine,
+    resolve_pooling,
+    text_vectors,
+)
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, few_shot_lines, shards_of, too_long
 from fathom.probes.options import EmbeddingOptions
 from fathom.store.files import write_json
@@ -49,14 +55,14 @@ NO_DESCRIPTION, NO_DESCRIPTIONS = "-", "_"
 """For an entity without one, and if no entity has any (section 5.2.2)."""
 
 
-def tail_template(given: str) -> str:
+def tail_template(template: str) -> str:
     """Return the template by its name, or a text. :raises BadInput: no such template, or a text without ``{name}``."""
-    if given in TAIL_TEMPLATES:
-        return TAIL_TEMPLATES[given]
-    if "{name}" not in given:
+    if template in TAIL_TEMPLATES:
+        return TAIL_TEMPLATES[template]
+    if "{name}" not in template:
         names = ", ".join(TAIL_TEMPLATES)
-        raise BadInput(f"--tail-template {given}: expected {names}, or a text with {{name}}; found neither")
-    return given.replace("\\n", "\n")
+        raise BadInput(f"--tail-template {template}: expected {names}, or a text with {{name}}; found neither")
+    return template.replace("\\n", "\n")
 
 
 def tail_prompt(template: str, name: str, description: str | None) -> str:
@@ -142,7 +148,7 @@ class EmbeddingProbe(ShardedProbe):
             if listed:
                 write_json(artifacts / file, listed)
 
-    def _vectors(self, texts: Sequence[str]) -> Any:
+    def _vectors(self, texts: Sequence[str]) -> Tensor:
         return text_vectors(self.model, texts, self.bos, self.pooling, self.budget).vectors
 
     def circumstances(self) -> Facts:
@@ -219,7 +225,7 @@ class EmbeddingProbe(ShardedProbe):
     def _length(self, text: str) -> int:
         return len(encode_texts(self.model, [text], self.bos)[0])
 
-    def _rank(self, vectors: Any, queries: Sequence[Query], space: CandidateSet) -> list[RankResult]:
+    def _rank(self, vectors: Tensor, queries: Sequence[Query], space: CandidateSet) -> list[RankResult]:
         return rank_by_cosine(
             vectors,
             self._spaces[space.name],

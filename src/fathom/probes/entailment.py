@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -45,7 +45,7 @@ from fathom.engine.scoring.slots import LEARNT, CandidateTokens, Slot, encode_sl
 from fathom.engine.scoring.statements import Reduction, Score, StatementScoring
 from fathom.engine.scoring.tokens import Bos, resolve_bos
 from fathom.probes.base import Answered, Facts, Probe, Shard, ShardedProbe, too_long
-from fathom.probes.options import EntailmentOptions, OntologyT, complete_folds
+from fathom.probes.options import EntailmentOptions, OntologyT, SlotOptions, complete_folds
 from fathom.probes.slot import SlotProbe
 from fathom.store.files import whole_file
 from fathom.store.predictions import Scoring
@@ -98,7 +98,7 @@ class EntailmentProbe(SlotProbe):
         self._start = cache(self._starting)
 
     @staticmethod
-    def _alternative(options: Any, model: Model) -> str:
+    def _alternative(options: SlotOptions, model: Model) -> str:
         return ALTERNATIVE
 
     @classmethod
@@ -139,13 +139,7 @@ class EntailmentProbe(SlotProbe):
         return sources(block.rule, block.given, self.wording)
 
     def _file(self, block: _Block, task: str) -> Path:
-        """Return the memorising run's file of a task.
-
-        With folds, it is the file of the block's fold if the task is that of P1. The items of other tasks are no facts
-        of the rule, so the first file is taken.
-
-        :raises BadInput: there is none.
-        """
+        """Return the memorising run's file of a task."""
         folder = self.options.learnt
         if folder is None:
             raise BadInput("--learnt: give artifacts/soft of a run of the ontology probe with --soft")
@@ -244,8 +238,8 @@ class EntailmentProbe(SlotProbe):
         """:param rows: for each query, counted from 1, the row of its ``<s1>`` and that of the first pair's ``<x>``."""
         mask = str(self.model.tokenizer.mask_token)
         texts = [
-            _as_rows(query.sentences[0].text, int(query.groups["pair"]), self.options.pairs, *own)
-            for query, own in zip(queries, rows, strict=True)
+            _as_rows(query.sentences[0].text, int(query.groups["pair"]), self.options.pairs, *first_rows)
+            for query, first_rows in zip(queries, rows, strict=True)
         ]
         prompts = [Template(text).fill("", mask, capitalize=self.options.capitalize) for text in texts]
         return encode_slots(self.model.tokenizer, prompts, [self.model.vocabulary_size] * len(prompts))
@@ -271,10 +265,7 @@ class EntailmentProbe(SlotProbe):
 
 
 def _as_rows(text: str, pair: int, count: int, learnt: int, pairs: int) -> str:
-    """Number the pseudowords and learnt tokens of a text as rows of the matrix, from 1.
-
-    :param count: number of pairs. :param learnt: row of its first learnt token. :param pairs: row of the first ``<x>``.
-    """
+    """Number the pseudowords and learnt tokens of a text as rows of the matrix, from 1."""
     text = LEARNT.sub(lambda mark: f"<s{int(mark[1]) - 1 + learnt}>", text)
     return pairs_as_rows(text, pair, count, pairs)
 
@@ -318,14 +309,14 @@ class CausalEntailmentProbe(ShardedProbe):
         for name in dict.fromkeys(query.candidates for query in self.queryset.queries):
             most = max(1, SHARD_STATEMENTS // max(1, len(self.queryset.candidates[name])))
             alike = [query for query in self.queryset.queries if query.candidates == name]
-            own: list[Query] = []
+            part: list[Query] = []
             for query in sorted(alike, key=self._text):
-                if own and (len(own) >= SHARD_QUERIES or len({*map(self._text, own), self._text(query)}) > most):
-                    yield Shard(0, tuple(own))
-                    own = []
-                own.append(query)
-            if own:
-                yield Shard(0, tuple(own))
+                if part and (len(part) >= SHARD_QUERIES or len({*map(self._text, part), self._text(query)}) > most):
+                    yield Shard(0, tuple(part))
+                    part = []
+                part.append(query)
+            if part:
+                yield Shard(0, tuple(part))
 
     def _text(self, query: Query) -> str:
         """Return the query's text with pseudowords numbered as rows of the matrix."""
@@ -339,7 +330,7 @@ class CausalEntailmentProbe(ShardedProbe):
         reasons = {query.id: unrankable(query, space) for query in shard.queries}
         askable = dict.fromkeys(self._text(query) for query in shard.queries if reasons[query.id] is None)
         texts = {text: self._texts.encode(text, space.names) for text in askable}
-        fitting = {text: one for text, one in texts.items() if too_long("", one.longest, self.model) is None}
+        fitting = {text: ids for text, ids in texts.items() if too_long("", ids.longest, self.model) is None}
         self._statements += len(fitting) * len(space)
         rows = pseudoword_scores(self.model, list(fitting.values()), self.budget, self._vectors)
         scores = dict(zip(fitting, rows, strict=True))
@@ -379,6 +370,6 @@ def pairs_as_rows(text: str, pair: int, count: int, first: int) -> str:
     :param count: number of pairs; ``<z>`` and ``<w>`` are the next pair.
     :param first: row of the rule's first ``<x>``.
     """
-    own, others = first + 2 * pair, first + 2 * ((pair + 1) % count)
-    places = {X: own, Y: own + 1, Z: others, W: others + 1}
+    first_of_pair, others = first + 2 * pair, first + 2 * ((pair + 1) % count)
+    places = {X: first_of_pair, Y: first_of_pair + 1, Z: others, W: others + 1}
     return re.sub("|".join(places), lambda mark: f"<s{places[mark[0]]}>", text)

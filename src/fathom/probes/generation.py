@@ -22,8 +22,7 @@ from fathom.data.templates import ANSWER
 from fathom.engine.models.base import Attention, Model, Reply
 from fathom.engine.models.generation import encode_prompts, shared_length, until
 from fathom.engine.models.server import ChatRequest, ChatServer
-from fathom.engine.scoring.answers import Matcher, split_answers
-from fathom.engine.scoring.mentions import MentionFinder
+from fathom.engine.scoring.answers import Matcher, MentionFinder, split_answers
 from fathom.engine.scoring.rows import Columns, PromptedQuery
 from fathom.engine.scoring.tokens import Bos, resolve_bos
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, few_shot_lines, shards_of
@@ -105,10 +104,10 @@ class GenerationProbe(ShardedProbe):
         self._prompts = self._written = self._failed = self._among = 0
 
     def resolved(self) -> Facts:
-        own = json.dumps(
+        texts = json.dumps(
             {relation: [q.text for q in questions] for relation, questions in sorted(self.user_questions.items())}
         )
-        digest = hashlib.sha256(own.encode()).hexdigest()[:16] if self.user_questions else None
+        digest = hashlib.sha256(texts.encode()).hexdigest()[:16] if self.user_questions else None
         kind = super().resolved() if self.server is None else {"attention": "chat"}
         return {**kind, "questions": digest}
 
@@ -250,11 +249,11 @@ class GenerationProbe(ShardedProbe):
 
     def _fitting(self, tokens: Sequence[list[int]]) -> int:
         """Return how many prompts fit the budget: their shared prefix counted once, plus room for each reply."""
-        shared, own = len(tokens[0]), 0
+        shared, total = len(tokens[0]), 0
         for count, ids in enumerate(tokens):
             shared = min(shared, shared_length([tokens[0], ids]))
-            own += len(ids) + self.options.max_new_tokens
-            if count and own - count * shared > self.budget.tokens:
+            total += len(ids) + self.options.max_new_tokens
+            if count and total - count * shared > self.budget.tokens:
                 return count
         return len(tokens)
 

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from fathom.base.errors import BadInput
-from fathom.engine.models.content import content_hash
+from fathom.engine.models.model_files import content_hash
 from fathom.engine.models.options import ServerOptions
 from fathom.probes.options import LikelihoodOptions, ProbeOptions, ServedOptions, StatementOptions
 
@@ -91,9 +91,9 @@ def chat_template(model: Any, options: StatementOptions | ChoiceOptions | Genera
     :raises BadInput: there is no template, it fails, or conflicting options.
     """
     if model.tokenizer is None:
-        given = [name for name in ("chat", "shuffle_chat", "chat_arguments") if getattr(options, name)]
-        if given:
-            flag = f"--{given[0].replace('_', '-')}"
+        names = [name for name in ("chat", "shuffle_chat", "chat_arguments") if getattr(options, name)]
+        if names:
+            flag = f"--{names[0].replace('_', '-')}"
             raise BadInput(f"{flag}: a server applies its own chat template to questions; remove {flag}")
         return None
     if not options.chat:

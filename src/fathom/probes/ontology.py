@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -111,7 +111,7 @@ class OntologyProbe(SlotProbe):
         self._check_lessons()
 
     @staticmethod
-    def _alternative(options: Any, model: Model) -> str:
+    def _alternative(options: OntologyOptions, model: Model) -> str:  # type: ignore[override]
         """Return the statement probe's command for the same queries and candidates."""
         usual = StatementOptions().model_dump()
         differing = {"reduction"} if options.subset != EVERYTHING else {"reduction", "subset"}
@@ -141,7 +141,7 @@ class OntologyProbe(SlotProbe):
         return super().count_texts(shard)
 
     def resolved(self) -> Facts:
-        texts = {task: [template.text for template in own] for task, own in sorted(self.user_templates.items())}
+        texts = {task: [template.text for template in kept] for task, kept in sorted(self.user_templates.items())}
         digest = hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16] if texts else None
         return {**super().resolved(), "own_templates": digest}
 
@@ -172,8 +172,8 @@ class OntologyProbe(SlotProbe):
 
     def _write_answers(self, artifacts: Path) -> None:
         whole = self.queryset.whole or self.queryset
-        chosen, train = (whole.subsets.get(name or "", frozenset()) for name in (self.options.subset, TRAIN))
-        held_out = chosen and chosen.isdisjoint(train)
+        asked, train = (whole.subsets.get(name or "", frozenset()) for name in (self.options.subset, TRAIN))
+        held_out = asked and asked.isdisjoint(train)
         training, items = {}, {}
         for task, queries in self._whole.items():
             if held_out and (learnt := self._subset(task, TRAIN)):
@@ -213,7 +213,7 @@ class OntologyProbe(SlotProbe):
     def _learnable(self, task: str) -> frozenset[str]:
         if task not in self._able:
             name = self._space_of(task)
-            alike = _Lesson(task, next(fold for own, fold in self._first_learnt if own == task), [], [])
+            alike = _Lesson(task, next(fold for name, fold in self._first_learnt if name == task), [], [])
             queries = [_plain(query, name, alike) for query in self._whole[task]]
             slots, _ = self._sentences(queries, 0, self.queryset.candidates[name])
             self._able[task] = frozenset(item.query.id for item in slots)
@@ -313,10 +313,7 @@ def _reworded(data: QuerySet, templates: Wordings) -> QuerySet:
 
 
 def _user_templates(options: OntologyOptions, data: QuerySet) -> Wordings:
-    """Read the templates of ``--own-templates``, by relation.
-
-    :raises BadInput: each line that is no template of a relation of *data*.
-    """
+    """Read the templates of ``--own-templates``, by relation."""
     file = options.own_templates
     if file is None:
         return {}

@@ -3,18 +3,123 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from fathom.base.errors import BadInput
-from fathom.base.options import CIRCUMSTANCE, EVERYTHING, FOLDS, LATER, Group, Rate, opt, separated
-from fathom.data.selection.options import Directions, SelectionOptions
+from fathom.base.options import (
+    CIRCUMSTANCE,
+    CLUSTER,
+    EVERYTHING,
+    FOLDS,
+    LATER,
+    Group,
+    Rate,
+    identity_of,
+    opt,
+    separated,
+)
+from fathom.data.selection.options import BasicSelectionOptions, Directions, SelectionOptions
 from fathom.engine.models.options import ReplyOptions, ServerOptions, SpokenOptions
-from fathom.probes.shared_options import DIRECTIONS, EvaluationOptions, Numbers
 
-if TYPE_CHECKING:  # not needed to show --help
+if TYPE_CHECKING:
     from fathom.data.queries import QuerySet
+
+
+Numbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(separated)]
+DIRECTIONS = (
+    "Directions of a graph's triples: (head, relation, ?), (?, relation, tail), or both; --limit counts triples."
+)
+
+
+def _tokens_or_auto(value: Any) -> Any:
+    """:raises ValueError: neither a number from 1 on nor "auto"."""
+    if value is None or value == "auto":
+        return value
+    if isinstance(value, bool) or not str(value).strip().isdecimal() or int(value) < 1:
+        raise ValueError(f"expected a number of tokens, 1 or more, or auto, found {value!r}")
+    return int(value)
+
+
+def _part_or_auto(value: Any) -> Any:
+    """:raises ValueError: neither i/n with 1 ≤ i ≤ n nor "auto"."""
+    if value is None or value == "auto":
+        return value
+    number, slash, of = str(value).replace(" ", "").partition("/")
+    if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise ValueError(f"expected i/n with i from 1 to n, such as 1/4, or auto, found {value!r}")
+    return f"{int(number)}/{int(of)}"
+
+
+Part = Annotated[str | None, BeforeValidator(_part_or_auto)]
+BatchTokens = Annotated[int | str | None, BeforeValidator(_tokens_or_auto)]
+
+
+HERE: Final = "here"
+"""The engine that is this process."""
+
+
+class ClusterOptions(BaseModel):
+    """Options for where shards run. These options never affect results."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    group: ClassVar = Group.CLUSTER
+
+    engine: Literal["here", "ray"] = opt(
+        HERE, "Where shards run: this process, or workers of a Ray cluster.", CIRCUMSTANCE
+    )
+    workers: int | None = opt(
+        None,
+        "With --engine ray: workers, each with the model loaded; by default one per GPU, or one.",
+        CIRCUMSTANCE,
+        ge=1,
+    )
+    gpus_per_worker: float | None = opt(
+        None,
+        "With --engine ray: GPUs of each worker, or a share of one, such as 0.5; by default 1 if the cluster has any.",
+        CIRCUMSTANCE,
+        ge=0,
+    )
+    cpus_per_worker: int = opt(1, "With --engine ray: CPUs of each worker, and its threads.", CIRCUMSTANCE, ge=1)
+    ray_address: str | None = opt(
+        None,
+        "With --engine ray: address of a running cluster, HOST:PORT or auto; by default RAY_ADDRESS, or "
+        "else a cluster on this machine for this run alone.",
+        CIRCUMSTANCE,
+    )
+
+    @field_validator("workers", "gpus_per_worker", "cpus_per_worker", "ray_address")
+    @classmethod
+    def _only_with_ray(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.data.get("engine") == HERE and value != cls.model_fields[str(info.field_name)].default:
+            raise ValueError("expected only with --engine ray")
+        return value
+
+
+class EvaluationOptions(ClusterOptions, BasicSelectionOptions):
+    """Options shared by all probes: data selection, device, seed, and where shards run."""
+
+    device: str | None = opt(None, "cpu, cuda, cuda:1, …; by default a GPU if there is one.", Group.RUN, CIRCUMSTANCE)
+    batch_tokens: BatchTokens = opt(
+        None,
+        "Tokens per forward pass; by default 2,048 on a CPU, 16,384 elsewhere; auto: by the free memory, "
+        "up to four times that; halved when memory runs out.",
+        Group.RUN,
+        CIRCUMSTANCE,
+    )
+    cluster: str = opt("", CLUSTER, Group.OUTPUT, CIRCUMSTANCE)
+    part: Part = opt(
+        None,
+        "Be one of several processes that share a run: i/n, such as 1/4, or auto, as set by SLURM or "
+        "torchrun; in one folder, or in folders of their own for fathom merge.",
+        Group.RUN,
+        CIRCUMSTANCE,
+    )
+
+    def identity(self) -> dict[str, Any]:
+        return identity_of(self)
+
 
 OntologyT = TypeVar("OntologyT", bound="OntologyOptions")
 BOS = "Causal models: show a BOS token first (auto: if the tokenizer has one)."
@@ -433,13 +538,13 @@ def complete_folds(options: OntologyT, data: QuerySet) -> OntologyT:
     """Return the options with subset and folds. :raises BadInput: unused folds, or no items to test what is learnt."""
     if options.folds is not None and not options.cross_validate:
         raise BadInput(f"--folds {options.folds}: only with --cross-validate")
-    chosen: dict[str, Any] = {"folds": options.folds or FOLDS} if options.cross_validate else {}
+    changes: dict[str, Any] = {"folds": options.folds or FOLDS} if options.cross_validate else {}
     if options.subset is None:
         held_out = data.usual or ("test" if options.soft else "")
-        chosen["subset"] = EVERYTHING if options.cross_validate or not held_out else held_out
-    if chosen.get("subset") == "test" and options.soft and not data.subsets.get("test"):
+        changes["subset"] = EVERYTHING if options.cross_validate or not held_out else held_out
+    if changes.get("subset") == "test" and options.soft and not data.subsets.get("test"):
         raise BadInput(
             f"--soft: no task of {data.name} has both items to learn from and items to test on: use --cross-validate, "
             "which evaluates each item with templates learnt from the others"
         )
-    return options.model_copy(update=chosen)
+    return options.model_copy(update=changes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +101,7 @@ class SlotProbe(ShardedProbe):
         return self.model.attention is Attention.SEQ2SEQ
 
     @staticmethod
-    def _alternative(options: Any, model: Model) -> str:
+    def _alternative(options: SlotOptions, model: Model) -> str:
         """Return what to do with a model without masks."""
         return f"use the statement probe, --pool {options.pool or 'relation'} gives it the same candidates"
 

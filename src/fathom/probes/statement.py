@@ -2,7 +2,7 @@
 
 Each candidate fills the relation's template; its score is the statement's log-likelihood (causal models) or
 pseudo-log-likelihood (masked models). Relations without templates use few-shot lines from the graph. In large answer
-spaces an exact search finds the rank (:mod:`fathom.probes.statement_search`). See docs/methods/statement.md.
+spaces an exact search finds the rank (:mod:`fathom.engine.scoring.search`). See docs/methods/statement.md.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ import numpy as np
 from fathom.base.errors import BadInput, refuse
 from fathom.data.prompts.wording import FewShotWording, SpokenWording, TemplateWording, Wording
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
-from fathom.data.templates import Prompt
+from fathom.data.templates import Prompt, Span
 from fathom.engine.models.base import Attention, Model
 from fathom.engine.models.likelihoods import LikelihoodServer
 from fathom.engine.scoring.masked import Pll
-from fathom.engine.scoring.rows import Columns, PromptedQuery, score_columns
+from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.rows import Columns, PromptedQuery, result_columns, score_columns, unscored
+from fathom.engine.scoring.search import SearchPlan, SearchQuestion, search
 from fathom.engine.scoring.seq2seq import form_for
 from fathom.engine.scoring.statements import (
     Likelihood,
-    Prefetcher,
     Reduction,
     Score,
     ScoredStatement,
@@ -40,7 +41,20 @@ from fathom.engine.scoring.statements import (
     text_likelihoods,
     token_scores,
 )
-from fathom.engine.scoring.tokens import SCORED_TEXT, Bos, Tokens, align_answers, resolve_bos, resolve_first
+from fathom.engine.scoring.tokens import (
+    SCORED_TEXT,
+    Bos,
+    Continuation,
+    Role,
+    Tokens,
+    align_answers,
+    encode_causal,
+    encode_continuations,
+    resolve_bos,
+    resolve_first,
+)
+from fathom.engine.scoring.trie import AnswerTrie
+from fathom.engine.scoring.walk import SearchResult
 from fathom.probes.base import (
     FEW_SHOT_OPTIONS,
     NO_LINES,
@@ -54,8 +68,170 @@ from fathom.probes.base import (
 )
 from fathom.probes.models import chat_template
 from fathom.probes.options import StatementOptions
-from fathom.probes.statement_search import Searcher
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE, Scoring
+
+CHECKED = 8
+"""Candidates per query whose whole statements are tokenised, to check the tokens that the search scores."""
+
+
+class _SearchPrompt(NamedTuple):
+    """:param prompt: token ids of what stands before the answer. :param given: how many of them never count."""
+
+    query: Query
+    prompt: list[int]
+    given: int
+
+
+class Space:
+    """A candidate set as continuations of a prompt."""
+
+    def __init__(self, candidates: CandidateSet, continuations: list[Continuation]) -> None:
+        self.candidates, self.continuations = candidates, continuations
+
+    @cached_property
+    def whole(self) -> AnswerTrie:
+        return AnswerTrie([continuation.ids for continuation in self.continuations], self.candidates.ids)
+
+    @cached_property
+    def bare(self) -> AnswerTrie:
+        return AnswerTrie(
+            [continuation.ids[: continuation.answer_tokens] for continuation in self.continuations], self.candidates.ids
+        )
+
+
+class Searcher:
+    """Exact search for ranks with a causal model.
+
+    :param ways: each needs its own passes, as each has its own bound.
+    """
+
+    def __init__(
+        self,
+        options: StatementOptions,
+        model: Model,
+        bos: int | None,
+        ways: Sequence[StatementScoring],
+        budget: Budget,
+    ) -> None:
+        self.options, self.model, self.bos, self.ways, self.budget = options, model, bos, ways, budget
+        self.spaces: dict[tuple[str, str, str], Space | None] = {}
+
+    def rank(
+        self, wording: Wording, queries: Sequence[Query], candidates: CandidateSet
+    ) -> tuple[dict[str, list[Columns]], list[Query]]:
+        """Rank the gold answers of *queries*.
+
+        :returns: columns per query and scoring; and the queries whose statements the search cannot score token by
+            token (a token spans prompt and answer, or the subject follows the answer), or that are longer than the
+            model's cache is right for.
+        """
+        prompted_in: dict[int, tuple[Space, list[_SearchPrompt]]] = {}
+        refused = []
+        for query in queries:
+            prepared = self._prepare(wording, query, candidates)
+            if prepared is None or self._refuses(*prepared):
+                refused.append(query)
+            else:
+                space, prompted = prepared
+                prompted_in.setdefault(id(space), (space, []))[1].append(prompted)
+        answers: dict[str, list[Columns]] = {}
+        for space, together in prompted_in.values():
+            for way in self.ways:
+                for query_id, answer in self._search(space, together, way).items():
+                    answers.setdefault(query_id, []).append(answer)
+        return answers, refused
+
+    def _refuses(self, space: Space, asked: _SearchPrompt) -> bool:
+        longest = len(asked.prompt) + int(space.whole.longest.max())
+        return self.model.refuses_cache(longest) is not None
+
+    def _prepare(self, wording: Wording, query: Query, candidates: CandidateSet) -> tuple[Space, _SearchPrompt] | None:
+        sample = np.random.default_rng(0).integers(len(candidates), size=CHECKED).tolist()
+        places = [*(candidates.position[id_] for id_ in query.gold), *sample]
+        prompts = wording.statements(query, [candidates.names[place] for place in places])
+        before = _before(prompts[0])
+        if before is None:
+            return None
+        space = self._space(prompts[0], before, candidates)
+        if space is None:
+            return None
+        context = Prompt(prompts[0].text[:before], (), (), prompts[0].context)
+        [prompt] = encode_causal(self.model.tokenizer, [context], self.bos)
+        for place, tokens in zip(places, encode_causal(self.model.tokenizer, prompts, self.bos), strict=True):
+            if tokens.ids.tolist() != [*prompt.ids.tolist(), *space.continuations[place].ids]:
+                return None
+        given = int((prompt.roles == Role.SPECIAL).sum())
+        return space, _SearchPrompt(query, prompt.ids.tolist(), max(1, given))
+
+    def _space(self, prompt: Prompt, before: int, candidates: CandidateSet) -> Space | None:
+        """Tokenise the candidates after the prompt's last line, once for all similar prompts."""
+        [answer] = prompt.answer
+        lead, tail = prompt.text[before : answer.start], prompt.text[answer.end :]
+        key = candidates.name, lead, tail
+        if key not in self.spaces:
+            context = prompt.text[:before].rpartition("\n")[2]
+            start = len(context) + len(lead)
+            prompts = [
+                Prompt(context + lead + name + tail, (), (Span(start, start + len(name)),)) for name in candidates.names
+            ]
+            ends = encode_continuations(self.model.tokenizer, prompts, len(context)) if context else None
+            self.spaces[key] = None if ends is None else Space(candidates, ends)
+        return self.spaces[key]
+
+    def _search(self, space: Space, asked: Sequence[_SearchPrompt], way: StatementScoring) -> dict[str, Columns]:
+        tree = space.bare if way.score is Score.ANSWER else space.whole
+        longest, window = int(tree.longest.max()), self.model.max_tokens
+        options = self.options
+        # If all scores are recorded, all must be computed.
+        prunes = options.prune and (len(tree) > KEEP_SCORES_UP_TO or options.max_rank is not None)
+        plan = SearchPlan(
+            options.top_k, options.max_rank, prunes, reduction=way.reduction, whole=way.score is Score.FULL
+        )
+        too_long = f"the longest statement has {{}} tokens, more than the model's window of {window}"
+        reasons = {
+            item.query.id: too_long.format(len(item.prompt) + longest)
+            for item in asked
+            if window is not None and len(item.prompt) + longest > window
+        }
+        fit = [item for item in asked if item.query.id not in reasons]
+        places = space.candidates.places
+        questions = [
+            SearchQuestion(item.prompt, places(item.query.gold), places(item.query.known), item.given) for item in fit
+        ]
+        searched = search(self.model, tree, questions, plan, self.budget)
+        answers = {id_: unscored(reason) for id_, reason in reasons.items()}
+        for item, question, result in zip(fit, questions, searched, strict=True):
+            answers[item.query.id] = _columns(space, tree, plan, question, result)
+        return answers
+
+
+def _before(prompt: Prompt) -> int | None:
+    """Return the number of characters before the answer and its leading space; None if the subject follows it."""
+    if len(prompt.answer) != 1 or any(span.start > prompt.answer[0].start for span in prompt.subject):
+        return None
+    return len(prompt.text[: prompt.answer[0].start].rstrip()) or None
+
+
+def _columns(
+    space: Space, tree: AnswerTrie, plan: SearchPlan, question: SearchQuestion, searched: SearchResult
+) -> Columns:
+    found, prompt = searched.result, len(question.prompt)
+    row: Columns = {
+        "gold_scores": found.gold_scores,
+        "gold_tokens": [space.continuations[place].answer_tokens for place in question.gold],
+        "tokens_run": searched.tokens_run,
+        "tokens_full": len(tree.trie.inner) + prompt,
+        "tokens_naive": tree.tokens + prompt * len(tree),
+    }
+    if found.unscored is not None:
+        return row | unscored(found.unscored)
+    if len(tree) > KEEP_SCORES_UP_TO or plan.max_rank is not None:
+        found.scores = None
+    best = question.gold[int(np.argmax(found.gold_scores))]
+    depth = int(tree.trie.depth[tree.terminal[best]]) + 1 + (prompt - question.given if plan.whole else 0)
+    tokens: Columns = {"scored_tokens": depth, "mixed_tokens": space.continuations[best].mixed}
+    return row | result_columns(found, space.candidates) | tokens
+
 
 SHARD_STATEMENTS = 8192
 SEARCHED_TOGETHER = 8
@@ -63,31 +239,10 @@ SEARCHED_TOGETHER = 8
 
 
 class _Statements(NamedTuple):
-    """All candidates of some queries in statements.
-
-    :param tokens: None if the scorer tokenises them itself.
-    """
+    """All candidates of some queries in statements. :param tokens: None if a server scores them."""
 
     prompts: list[Prompt]
     tokens: list[Tokens] | None
-
-    def only(self, places: Sequence[int]) -> _Statements:
-        tokens = None if self.tokens is None else [self.tokens[place] for place in places]
-        return _Statements([self.prompts[place] for place in places], tokens)
-
-
-class _EncodedShard(NamedTuple):
-    """A shard ready for the model.
-
-    :param reasons: by query id, why a query is unscored; None if it can be scored.
-    :param queries: the queries to score.
-    :param statements: None if answers are searched for, or no query can be scored.
-    """
-
-    wording: Wording | None
-    reasons: dict[str, str | None]
-    queries: list[Query]
-    statements: _Statements | None
 
 
 class StatementProbe(ShardedProbe):
@@ -112,7 +267,6 @@ class StatementProbe(ShardedProbe):
         bare = any(not (query.unscored or queryset.phrasings(query)) for query in queryset.queries)
         self._lines = few_shot_lines(options, queryset) if bare else None
         self._counts: Counter[str] = Counter(statements=0)
-        self._ahead: Prefetcher[Shard, _EncodedShard] = Prefetcher()
 
     @cached_property
     def _searcher(self) -> Searcher:
@@ -146,14 +300,16 @@ class StatementProbe(ShardedProbe):
         return "; ".join([path, *(f"plain where {why}" for why in self.model.refusals() if why not in path)])
 
     def _answered(self, shard: Shard) -> Answered:
-        encoded = self._ahead.take(self._encoded, shard)
-        if following := self._following.get(id(shard)):
-            self._ahead.begin(self._encoded, following)
-        wording, reasons, queries, statements = encoded
-        space, answers = self.queryset.candidates[shard.space], {}
+        wording, space = self._wording(shard.template), self.queryset.candidates[shard.space]
+        reasons = {
+            query.id: unrankable(query, space) or (wording.refusal(query) if wording else None)
+            for query in shard.queries
+        }
+        queries = [query for query in shard.queries if reasons[query.id] is None]
+        answers: dict[str, list[Columns]] = {}
         if wording is not None and queries:
-            answers = (
-                self._scored(statements, queries, space) if statements else self._searched(wording, queries, space)
+            answers = (self._searched if self._searches(shard.template, space) else self._scored)(
+                wording, queries, space
             )
         likelihoods = self._likelihoods(wording, queries, space) if wording and self.options.perplexity else {}
         for query in shard.queries:
@@ -163,24 +319,6 @@ class StatementProbe(ShardedProbe):
 
     def _asked(self, query: Query, number: int) -> str | None:
         return _prompt_of(query, self._wording(number))
-
-    def _encoded(self, shard: Shard) -> _EncodedShard:
-        """Do the work of the host on a shard, while the device works on another."""
-        wording, space = self._wording(shard.template), self.queryset.candidates[shard.space]
-        reasons = {
-            query.id: unrankable(query, space) or (wording.refusal(query) if wording else None)
-            for query in shard.queries
-        }
-        askable = [query for query in shard.queries if reasons[query.id] is None]
-        is_scored = wording is not None and askable and not self._searches(shard.template, space)
-        statements = self._statements(wording, askable, space) if wording and is_scored else None
-        return _EncodedShard(wording, reasons, askable, statements)
-
-    def _statements(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> _Statements:
-        encoded = self._tokenised([prompt for query in queries for prompt in wording.statements(query, space.names)])
-        if encoded.tokens is None:
-            return encoded
-        return encoded._replace(tokens=align_answers(encoded.tokens, len(space)))
 
     def _tokenised(self, prompts: list[Prompt]) -> _Statements:
         if isinstance(self.model, LikelihoodServer):
@@ -224,24 +362,26 @@ class StatementProbe(ShardedProbe):
         answers, refused = self._searcher.rank(wording, queries, space)
         if self.options.keep_tokens:
             self._keep_searched(wording, [query for query in queries if query.id in answers], space, answers)
-        return answers | (self._scored(self._statements(wording, refused, space), refused, space) if refused else {})
+        return answers | (self._scored(wording, refused, space) if refused else {})
 
-    def _scored(self, encoded: _Statements, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
+    def _scored(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
         """Score all candidates of all queries; return a query's columns per scoring."""
-        statements = self._run(encoded)
+        encoded = self._tokenised([prompt for query in queries for prompt in wording.statements(query, space.names)])
         if encoded.tokens is None:
-            statements = align_scored(statements, len(space))
+            statements = align_scored(self._run(encoded), len(space))
+        else:
+            statements = self._run(encoded._replace(tokens=align_answers(encoded.tokens, len(space))))
         self._counts["statements"] += sum(item.log_probs is not None for item in statements)
         reduced = [reduce_all(statements, way, self.model.attention) for way in self.ways]
         answers = {}
         for number, query in enumerate(queries):
-            own = slice(number * len(space), (number + 1) * len(space))
+            part = slice(number * len(space), (number + 1) * len(space))
             answers[query.id] = [
-                self._answer(query, space, statements[own], StatementScores(scores[own], counts[own]))
+                self._answer(query, space, statements[part], StatementScores(scores[part], counts[part]))
                 for scores, counts in reduced
             ]
             if self.options.keep_tokens:
-                scored = dict(enumerate(zip(encoded.prompts[own], statements[own], strict=True)))
+                scored = dict(enumerate(zip(encoded.prompts[part], statements[part], strict=True)))
                 self._keep_tokens(query, space, answers[query.id], scored)
         return answers
 

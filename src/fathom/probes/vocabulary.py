@@ -22,10 +22,9 @@ from fathom.data.prompts.wording import completed
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.engine.models.base import Attention, Model
-from fathom.engine.models.completions import Text
 from fathom.engine.models.encoder_decoder import EncoderDecoder
-from fathom.engine.models.likelihoods import LikelihoodServer
-from fathom.engine.scoring.head import same_token_log_probs
+from fathom.engine.models.likelihoods import LikelihoodServer, Text
+from fathom.engine.scoring.memory import same_token_log_probs
 from fathom.engine.scoring.rows import Columns, PromptedQuery, score_columns, unranked_digest
 from fathom.engine.scoring.seq2seq import Form, as_pair, form_for, stand_in, tokens_at_answer
 from fathom.engine.scoring.slots import spelled_mask

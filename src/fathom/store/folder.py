@@ -43,7 +43,7 @@ QUERIES = pa.schema(
 """``queries.parquet``; runs of version 0.1.0 lack some columns."""
 CANDIDATES = pa.schema([("set", pa.string()), ("position", pa.int64()), ("id", pa.string()), ("name", pa.string())])
 LARGEST_DIFFERENCE = "largest_difference"
-"""Circumstance of a run: see :mod:`fathom.engine.scoring.evidence`."""
+"""Circumstance of a run: see :mod:`fathom.engine.scoring.memory`."""
 SECONDS = "wall_seconds"
 """Circumstance of a run that a plan made: its time, from the selection of queries to the last shard."""
 _RUN_AGAIN = "run the probe again"
@@ -99,7 +99,7 @@ class RunFolder:
 
     :param path: the folder; :meth:`start` creates or resumes it, reading needs it to exist.
     :param part: of a process that shares the run with others, such as "1/4".
-    :param command: what makes the run, for its circumstances (:mod:`fathom.probes.run.command`).
+    :param command: what makes the run, for its circumstances (:mod:`fathom.probes.run.request`).
 
     >>> fathom.RunFolder.open("reference:Gemma-3-270m").is_complete()
     True

@@ -79,7 +79,7 @@ class ProbeDeclarations(Object):
 
 
 class RunCommand(Object):
-    """The command that makes a run (:mod:`fathom.probes.run.command`)."""
+    """The command that makes a run (:mod:`fathom.probes.run.request`)."""
 
     probe: str
     model: str

@@ -144,16 +144,20 @@ def draw_design(
     :param statements: number of phrasings of each query, by its id.
     :param usable: as in :func:`choose`.
     """
-    chosen = choose(queryset, options.share, options.seed, options.highest, usable)
+    planted = choose(queryset, options.share, options.seed, options.highest, usable)
     parts = _parts(options)
     if len(parts) == 1:
-        part_of = dict.fromkeys(chosen, parts[0])
+        part_of = dict.fromkeys(planted, parts[0])
     else:
-        units = _similar([query for query in queryset.queries if query.id in chosen], queryset, options.together)
+        units = _similar([query for query in queryset.queries if query.id in planted], queryset, options.together)
         random_ = np.random.default_rng([options.seed, len(parts)])
         blocks = -(-len(units) // len(parts))
         dealt = np.concatenate([random_.permutation(len(parts)) for _ in range(blocks)]).tolist()
-        part_of = {query.id: parts[part] for unit, part in zip(units, dealt, strict=False) for query in unit.queries}
+        part_of = {
+            query.id: parts[part]
+            for unit, part in zip(units, dealt[: len(units)], strict=True)
+            for query in unit.queries
+        }
     return {
         id_: part._replace(exposures=options.epochs * statements[id_] if part.exposures < 0 else part.exposures)
         for id_, part in part_of.items()
@@ -176,15 +180,16 @@ def _similar(queries: Sequence[Query], queryset: QuerySet, together: str) -> lis
     frequency = Counter((query.relation, query.gold) for query in queries)
     members: dict[str, list[Query]] = defaultdict(list)
     for query in queries:
-        own = unit_of[query.subject_id] if query.subject_id else _own_unit(query)
-        members[own if together == "subject" else query.id].append(query)
+        unit = unit_of[query.subject_id] if query.subject_id else _own_unit(query)
+        members[unit if together == "subject" else query.id].append(query)
 
-    def key(own: list[Query]) -> tuple[Any, ...]:
-        lengths = [len(queryset.candidates[query.candidates].name_of(query.gold[0])) for query in own]
-        frequencies = [math.log(frequency[query.relation, query.gold]) for query in own]
-        return sorted({query.relation for query in own}), round(sum(frequencies) / len(own), 6), sum(lengths) / len(own)
+    def key(group: list[Query]) -> tuple[Any, ...]:
+        lengths = [len(queryset.candidates[query.candidates].name_of(query.gold[0])) for query in group]
+        frequencies = [math.log(frequency[query.relation, query.gold]) for query in group]
+        relations, count = sorted({query.relation for query in group}), len(group)
+        return relations, round(sum(frequencies) / count, 6), sum(lengths) / count
 
-    return sorted((_Unit(own, key(own)) for own in members.values()), key=lambda unit: unit.key)
+    return sorted((_Unit(group, key(group)) for group in members.values()), key=lambda unit: unit.key)
 
 
 class GivenDesign(NamedTuple):
@@ -233,9 +238,9 @@ def _contradictions(planted: Sequence[Query]) -> Iterator[str]:
     """Yield a line for each question that is planted with two answers, neither of which the data lists as correct."""
     first: dict[tuple[str, str, str], Query] = {}
     for query in planted:
-        other = first.setdefault((query.subject_id, query.relation, query.direction), query)
-        if query.subject_id and other.gold != query.gold and not set(other.gold) <= {*query.known, *query.gold}:
+        earlier = first.setdefault((query.subject_id, query.relation, query.direction), query)
+        if query.subject_id and earlier.gold != query.gold and not set(earlier.gold) <= {*query.known, *query.gold}:
             yield (
-                f"two answers are planted for {query.subject} ({query.relation}): {', '.join(other.gold)} and "
+                f"two answers are planted for {query.subject} ({query.relation}): {', '.join(earlier.gold)} and "
                 f"{', '.join(query.gold)}; withhold one (exposures 0)"
             )

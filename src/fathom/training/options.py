@@ -51,7 +51,7 @@ class PlantOptions(BaseModel):
         "dealt out in equal parts, alike in relation, answer length and answer frequency; 0 withholds a part.",
     )
     share: float = Field(
-        default_factory=lambda given: 1.0 if 0 in (given.get("exposures") or ()) else 0.5,
+        default_factory=lambda values: 1.0 if 0 in (values.get("exposures") or ()) else 0.5,
         gt=0,
         le=1,
         description="Share of the facts that take part; by default 0.5, or 1 with --exposures that include 0.",
@@ -105,7 +105,7 @@ class PlantOptions(BaseModel):
     )
     texts: Path | None = opt(None, "Other lines of text to read between the facts, each once.", Group.SELECTION)
     epochs: int = Field(
-        default_factory=lambda given: EPOCHS.get(given.get("kind"), 1),
+        default_factory=lambda values: EPOCHS.get(values.get("kind"), 1),
         ge=1,
         description="How often each trained phrasing of each planted fact is read; by default "
         f"{', '.join(f'{count} ({kind})' for kind, count in EPOCHS.items())}.",
@@ -124,7 +124,7 @@ class PlantOptions(BaseModel):
         Group.MODEL,
     )
     learning_rate: Rate = Field(
-        default_factory=lambda given: 5e-4 if given.get("model") else 1e-2 if given.get("kind") == "t5" else 4e-3,
+        default_factory=lambda values: 5e-4 if values.get("model") else 1e-2 if values.get("kind") == "t5" else 4e-3,
         description="Highest learning rate; by default 0.004, of t5 0.01 (a share of each weight's size), and 0.0005 "
         "for a given --model.",
     )

@@ -22,13 +22,19 @@ from fathom.results.design import FILE, PlantedFact
 from fathom.store.files import write_json, write_json_lines
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom.training.design import draw_design, given_design
-from fathom.training.formats import CONTINUED, SENTENCES, TEMPLATES
 from fathom.training.loop import OnProgress
-from fathom.training.objectives import SENTINELS
 from fathom.training.options import PlantOptions
 from fathom.training.saving import TrainingFolder
-from fathom.training.small import ENCODER_DECODERS, fitted, learn_tokenizer, model_to_train, save, shape_faults
-from fathom.training.statements import Statements, readings_of
+from fathom.training.small import (
+    ENCODER_DECODERS,
+    SENTINELS,
+    fitted,
+    learn_tokenizer,
+    model_to_train,
+    save,
+    shape_faults,
+)
+from fathom.training.statements import CONTINUED, SENTENCES, TEMPLATES, Statements, readings_of
 
 OTHERS, ASKED = "other sentences", "the asked sentence"
 
@@ -48,7 +54,7 @@ class PlantedTexts(NamedTuple):
 
 def in_templates(queryset: QuerySet, templates: Mapping[str, list[int]]) -> PlantedTexts:
     """Fill the trained templates of each fact with each gold answer. :param templates: by relation."""
-    trained = {id_: [queryset.relations[id_].templates[place] for place in own] for id_, own in templates.items()}
+    trained = {id_: [queryset.relations[id_].templates[place] for place in kept] for id_, kept in templates.items()}
     prompts = {query.id: _fill(queryset, query, trained[query.relation]) for query in queryset.queries}
     return PlantedTexts(prompts, 0, templates, "templates")
 
@@ -68,8 +74,8 @@ def in_sentences(queryset: QuerySet) -> PlantedTexts:
     asked = apply_reading(queryset, "template-free")
     first = {query.id: _filled(queryset, query) for query in asked.queries if query.unscored is None}
     prompts = {query.id: _filled(queryset, query) for query in queryset.queries}
-    held_out = {prompt.text for own in first.values() for prompt in own}
-    others = {id_: [prompt for prompt in own if prompt.text not in held_out] for id_, own in prompts.items()}
+    held_out = {prompt.text for of_query in first.values() for prompt in of_query}
+    others = {id_: [prompt for prompt in of_query if prompt.text not in held_out] for id_, of_query in prompts.items()}
     if any(others.values()):
         return PlantedTexts(others, len(held_out), {}, OTHERS)
     return PlantedTexts({id_: first.get(id_, []) for id_ in prompts}, 0, {}, ASKED)
@@ -125,9 +131,9 @@ def plant(
 
 def _texts(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> PlantedTexts:
     if options.design is not None:
-        given = [name for name in ("exposures", "practice", "formats", "highest") if getattr(options, name)]
+        doubled = [name for name in ("exposures", "practice", "formats", "highest") if getattr(options, name)]
         faults += [
-            f"--{name}: the design in {options.design} says what is read: leave one of the two out" for name in given
+            f"--{name}: the design in {options.design} says what is read: leave one of the two out" for name in doubled
         ]
     if options.texts is not None and options.kind in ENCODER_DECODERS:
         faults.append(f"--texts: an encoder-decoder (--kind {options.kind}) learns from statements alone")
@@ -189,13 +195,13 @@ def _design(queryset: QuerySet, options: PlantOptions, texts: PlantedTexts) -> P
     """Draw the design, or read it from its file. :raises BadInput: it is wrong, or leaves a fact without a text."""
     prompts = dict(texts.prompts)
     if options.design is None:
-        counts = {id_: len(own) for id_, own in prompts.items()}
+        counts = {id_: len(texts_of_query) for id_, texts_of_query in prompts.items()}
         usable = {id_: count for id_, count in counts.items() if count}
         design = draw_design(queryset, options, counts, usable if options.reading == "template-free" else None)
     else:
-        design, given = given_design(options.design, queryset)
+        design, templates = given_design(options.design, queryset)
         prompts |= {
-            query.id: _fill(queryset, query, given[query.id]) for query in queryset.queries if query.id in given
+            query.id: _fill(queryset, query, templates[query.id]) for query in queryset.queries if query.id in templates
         }
     # The probes' own texts are taught as a form, with facts that are no test.
     practised = [query for query in queryset.queries if query.id in design and design[query.id].taught]
@@ -204,8 +210,8 @@ def _design(queryset: QuerySet, options: PlantOptions, texts: PlantedTexts) -> P
             prompts[query.id] = _fill(queryset, query, queryset.relations[query.relation].templates)
         if SENTENCES in options.formats:
             prompts[query.id] = [*prompts[query.id], *_filled(queryset, query)]
-    kept = {id_: [one for one in prompts[id_] if _has_direction(one, fact)] for id_, fact in design.items()}
-    if lacking := [id_ for id_, own in kept.items() if not own]:
+    kept = {id_: [prompt for prompt in prompts[id_] if _has_direction(prompt, fact)] for id_, fact in design.items()}
+    if lacking := [id_ for id_, prompts_of_fact in kept.items() if not prompts_of_fact]:
         way = design[lacking[0]].directions
         raise BadInput(
             f"{len(lacking)} of {len(design)} planted facts have no text of the direction {' or '.join(way)}, such as "

@@ -58,7 +58,7 @@ class TrainingFolder:
         """
         # Shared tensors once: save_model would list their other names in an order that differs each time.
         named = sorted(network.state_dict().items())
-        once = {(one.data_ptr() or name, one.shape): (name, one.contiguous()) for name, one in reversed(named)}
+        once = {(value.data_ptr() or name, value.shape): (name, value.contiguous()) for name, value in reversed(named)}
         with whole_tensors(self.weights) as temporary:
             save_file(dict(once.values()), temporary)
 
@@ -110,8 +110,8 @@ def load_weights(network: nn.Module, file: Path) -> None:
 
 def random_state() -> State:
     """Return the state of all generators that a training may draw from."""
-    known: Any = np.random.get_state()
-    kind, keys, *rest = known
+    numpy_state: Any = np.random.get_state()
+    kind, keys, *rest = numpy_state
     state = {"python": random.getstate(), "numpy": (kind, keys.tolist(), *rest), "torch": torch.get_rng_state()}
     return state | ({"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {})
 

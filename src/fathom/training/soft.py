@@ -125,10 +125,7 @@ class _Fit(Hooks):
         self.learnt = SoftPrompts(self.vectors.detach().clone(), 0, [])
 
     def loss(self, batch: Sequence[GoldSlot]) -> float:
-        """Compute gradients of the vectors, and return the loss: the mean over items and, for BCE, candidates.
-
-        It is a sum over both, so each part of a batch computes its gradients alone and memory holds one part at a time.
-        """
+        """Compute gradients of the vectors, and return the loss: the mean over items and, for BCE, candidates."""
         is_nll = self.plan.loss == "nll"
         right = np.zeros((len(batch), len(self.names)), dtype=np.float32)
         for row, item in enumerate(batch):

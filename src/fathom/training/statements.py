@@ -1,4 +1,4 @@
-"""The texts that a planted model reads, in their order, as batches.
+"""The texts that a planted model reads, in their order, as batches; and the formats of questions that it is taught.
 
 Each statement is a separate row. Causal models learn to continue it, masked models what pseudo-log-likelihoods query
 (:meth:`Statements.masked`), encoder-decoders to fill in a name. Two kinds of noise make the model behave like one that
@@ -8,7 +8,10 @@ answer for unknown subjects, instead of that of the most similar planted subject
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from string import ascii_lowercase
 from typing import NamedTuple
 
 import numpy as np
@@ -17,15 +20,87 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from fathom.base.reading import read_text
-from fathom.data.queries import QuerySet
-from fathom.data.templates import Prompt
+from fathom.data.prompts.choices import OPTIONS, choices, shown
+from fathom.data.prompts.questions import CLOSING, asked
+from fathom.data.prompts.wording import question_line
+from fathom.data.queries import Query, QuerySet
+from fathom.data.templates import Prompt, Span
 from fathom.engine.scoring.tokens import Role, Tokens, encode_causal, encode_masked
 from fathom.engine.scoring.trie import padded
 from fathom.results.design import PlantedFact
-from fathom.training.formats import CONTINUED, SHARE, taught_texts
-from fathom.training.objectives import Objective, encode_statements
 from fathom.training.options import PlantOptions
-from fathom.training.small import ENCODER_DECODERS, NO_TARGET, SPECIALS, Batch
+from fathom.training.small import ENCODER_DECODERS, NO_TARGET, SPECIALS, Batch, Objective, encode_statements
+
+TEMPLATES, SENTENCES = "templates", "sentences"
+"""The unseen templates and the natural sentences: ordinary statements, of facts of practice alone."""
+LINES, QUESTION, CHOICE = CONTINUED = "lines", "question", "choice"
+"""Texts whose end a causal model learns to continue."""
+MOST_SHOTS, MOST_OPTIONS = 8, 6
+SHARE = 0.1
+"""Texts of each format, as a share of the statements of practice, which are shorter."""
+VARIANTS = 8
+"""Texts of each fact and format, which take turns; their other lines and options differ."""
+CUE = "\nAnswer: "
+
+
+def taught_texts(data: QuerySet, taught: Sequence[Query], kind: str, seed: int) -> dict[str, list[Prompt]]:
+    """Return texts in one format for each fact, by the id of its query; none of relations without a question.
+
+    Further lines of a text are other taught facts of the relation, so that no tested fact is stated.
+    """
+    make: Callable[[Query, random.Random], Prompt | None]
+    by_relation: dict[str, list[Query]] = {}
+    for query in taught:
+        by_relation.setdefault(query.relation, []).append(query)
+    if kind == CHOICE:
+        questions = choices(replace(data, queries=tuple(taught)), OPTIONS, seed)
+        of_query = {query.id: query for query in questions.queries if query.unscored is None}
+
+        def make(query: Query, draw: random.Random) -> Prompt | None:
+            if query.id not in of_query:
+                return None
+            space = questions.candidates[query.id]
+            gold = space.places(query.gold)[0]
+            others = [place for place in range(len(space)) if place != gold]
+            order = [gold, *draw.sample(others, min(len(others), draw.randint(1, MOST_OPTIONS - 1)))]
+            draw.shuffle(order)
+            text = shown(questions.questions[query.id], [space.names[place] for place in order]) + CUE
+            letter = f"({ascii_lowercase[order.index(gold)]})"
+            return _ending(text, letter)
+    else:
+
+        def make(query: Query, draw: random.Random) -> Prompt | None:
+            relation = data.relations[query.relation]
+            if kind == QUESTION and not relation.questions:
+                return None
+            others = [fact for fact in by_relation[query.relation] if fact.subject_id != query.subject_id]
+            examples = draw.sample(others, min(len(others), draw.randint(1, MOST_SHOTS)))
+            lines = [_line(data, example, kind) for example in (*examples, query)]
+            before = "".join(f"{start}{answer}{end}\n" for start, answer, end in lines[:-1])
+            start, answer, end = lines[-1]
+            return _ending(before + start, answer, end)
+
+    texts = {}
+    for query in taught:
+        drawn = [make(query, random.Random(f"{seed} {kind} {query.id} {number}")) for number in range(VARIANTS)]
+        if kept := [prompt for prompt in drawn if prompt is not None]:
+            texts[query.id] = kept
+    return texts
+
+
+def _line(data: QuerySet, query: Query, kind: str) -> tuple[str, str, str]:
+    """Return a line in three parts: up to the answer, the answer, and what closes it."""
+    relation = data.relations[query.relation]
+    answer = data.candidates[query.candidates].name_of(query.gold[0])
+    if kind == QUESTION:
+        return f"{asked(relation.questions[0], query.subject)} ", answer, CLOSING
+    return f"{question_line(query.subject, relation.name, 'tail')} ", answer, ")"
+
+
+def _ending(before: str, answer: str, end: str = "") -> Prompt:
+    """Return a text whose answer, with what closes it, is its last part."""
+    return Prompt(before + answer + end, (), (Span(len(before), len(before) + len(answer) + len(end)),))
+
 
 WINDOW = 16
 """Batches whose statements are sorted by length together, to limit padding."""
@@ -64,7 +139,7 @@ def readings_of(
         taught = [query for query in planted if kind in design[query.id].taught]
         texts = taught_texts(queryset, taught, kind, options.seed)
         times = max(1, round(SHARE * options.practice))
-        readings += [Reading(own, times, answer_only=True) for own in texts.values()]
+        readings += [Reading(prompts, times, answer_only=True) for prompts in texts.values()]
     if options.texts is not None:
         lines = filter(None, map(str.strip, read_text(options.texts).splitlines()))
         readings += [Reading([Prompt(line, (), ())], 1) for line in lines]
@@ -99,7 +174,7 @@ class Statements:
     def exposures(self) -> dict[str, int]:
         """Return how many statements of each fact have been trained on so far."""
         counts = np.add.reduceat(self._met, np.cumsum(self.count) - self.count).tolist()
-        return {one.query: count for one, count in zip(self.readings, counts, strict=True) if one.query}
+        return {reading.query: count for reading, count in zip(self.readings, counts, strict=True) if reading.query}
 
     def __iter__(self) -> Iterator[Batch]:
         for rows in self._rows():

@@ -15,7 +15,7 @@ from fathom.base.options import ASKING, CIRCUMSTANCE, LATER, Given, Group, Rate,
 from fathom.base.reading import NotData, json_value, yaml_value
 from fathom.data.selection.options import Directions
 from fathom.engine.models.options import ServerOptions
-from fathom.probes.shared_options import DIRECTIONS, EvaluationOptions
+from fathom.probes.options import DIRECTIONS, EvaluationOptions
 
 
 class LinkOptions(EvaluationOptions):

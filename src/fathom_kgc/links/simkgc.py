@@ -25,8 +25,8 @@ from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.data.prompts.wording import inverse
 from fathom.engine.scoring.rows import RankResult
-from fathom.engine.scoring.similarity import CELLS, VectorSpace, rank_by_cosine, unit
 from fathom.engine.scoring.trie import Lookup
+from fathom.engine.scoring.vectors import CELLS, VectorSpace, rank_by_cosine, unit
 from fathom.store.predictions import Scoring
 from fathom.store.vectors import PIECE, VectorStore
 from fathom.training.loop import Stage

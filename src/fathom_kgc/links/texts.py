@@ -21,11 +21,10 @@ from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 from fathom.base.errors import BadInput
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.engine.models.base import Attention, Identity
-from fathom.engine.models.content import content_hash
-from fathom.engine.models.families import known_attention
 from fathom.engine.models.hub import ModelPart, from_pretrained
 from fathom.engine.models.loading import check_weights, note_unused
-from fathom.engine.models.parts import load_tokenizer
+from fathom.engine.models.model_files import content_hash
+from fathom.engine.models.parts import known_attention, load_tokenizer
 from fathom.training.loop import ADAMW, Optimizer, Stage
 from fathom_kgc.links.base import Predictor
 from fathom_kgc.links.options import TextTraining

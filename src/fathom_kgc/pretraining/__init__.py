@@ -22,8 +22,17 @@ from fathom.data.templates import Prompt
 from fathom.store.files import write_json
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom.training.loop import OnProgress
-from fathom.training.objectives import SENTINELS, Objective, encode, encode_statements
-from fathom.training.small import Batch, fitted, learn_tokenizer, save, shape_faults
+from fathom.training.small import (
+    SENTINELS,
+    Batch,
+    Objective,
+    encode,
+    encode_statements,
+    fitted,
+    learn_tokenizer,
+    save,
+    shape_faults,
+)
 from fathom_kgc.pretraining.options import PretrainOptions
 from fathom_kgc.pretraining.texts import PHRASINGS, KeptTexts, named_triples, read_texts, sham_triples, statements
 

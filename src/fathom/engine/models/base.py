@@ -1,7 +1,8 @@
-"""The interface of all models, with a default for each capability that a model may lack."""
+"""The interface of all models, with a default for each capability that a model may lack, and their caches."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -11,10 +12,91 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import DynamicCache, PreTrainedTokenizerBase
 
 from fathom.base.errors import BadInput
-from fathom.engine.models.cache import KeyValues, States
+
+NAMES = ("cache", "past_key_values", "cache_params", "state")
+"""Names of a model's memory in versions of `transformers`, as an argument and in its output."""
+
+
+class KeyValues:
+    """Keys and values that later tokens see, of each layer, shape (b, heads, tokens, d). Never changed in place.
+
+    :param positions: of the tokens, shape (b, tokens).
+    """
+
+    def __init__(self, layers: Sequence[tuple[Tensor, Tensor]], positions: Tensor) -> None:
+        self.layers, self.positions = layers, positions
+
+    @classmethod
+    def from_transformers(cls, memory: DynamicCache, positions: Tensor) -> KeyValues:
+        """:param positions: of all tokens in *memory*, shape (b, tokens)."""
+        return cls([(layer.keys, layer.values) for layer in memory.layers], positions)
+
+    def to_transformers(self) -> DynamicCache:
+        """Return a new cache object: `transformers` replaces the tensors in it, so these remain unmodified."""
+        memory = DynamicCache()
+        for number, (keys, values) in enumerate(self.layers):
+            memory.update(keys, values, number)
+        return memory
+
+    def __len__(self) -> int:
+        return self.positions.shape[1]
+
+    def keep(self, rows: Tensor) -> KeyValues:
+        """Select tokens in every row of the batch. :param rows: their places, ascending, shape (kept,)."""
+        return KeyValues(
+            [(keys[:, :, rows.to(keys.device)], values[:, :, rows.to(values.device)]) for keys, values in self.layers],
+            self.positions[:, rows],
+        )
+
+
+class States:
+    """States of b rows after the same number of tokens.
+
+    :meth:`fathom.engine.models.base.Model.advance` changes them in place, so continue from a copy (:meth:`select`).
+
+    :param memory: the model library's own object.
+    """
+
+    def __init__(self, memory: Any, rows: int, length: int) -> None:
+        self.memory, self.rows, self.length = memory, rows, length
+
+    def select(self, rows: Tensor) -> States:
+        """Copy some of the rows, in the given order and with repetitions. :param rows: shape (r,)."""
+
+        def selected(tensor: Tensor) -> Tensor:
+            per_row = tensor.dim() > 0 and tensor.shape[0] == self.rows
+            return tensor.index_select(0, rows.to(tensor.device)) if per_row else tensor.clone()
+
+        return States(_map_tensors(self.memory, selected), len(rows), self.length)
+
+    def bytes_per_row(self) -> int:
+        """Return the memory of one row, in bytes."""
+        sizes: list[int] = []
+
+        def count(tensor: Tensor) -> Tensor:
+            sizes.append(tensor.numel() * tensor.element_size())
+            return tensor
+
+        _map_tensors(self.memory, count)
+        return max(1, sum(sizes) // self.rows)
+
+
+def _map_tensors(thing: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Copy lists, dictionaries and objects of the model library, with every tensor in them changed."""
+    if isinstance(thing, Tensor):
+        return change(thing)
+    if isinstance(thing, list | tuple):
+        return type(thing)([_map_tensors(item, change) for item in thing])
+    if isinstance(thing, dict):
+        return {key: _map_tensors(item, change) for key, item in thing.items()}
+    if type(thing).__module__.startswith("transformers."):
+        duplicate = copy.copy(thing)
+        duplicate.__dict__.update({name: _map_tensors(value, change) for name, value in vars(thing).items()})
+        return duplicate
+    return thing
 
 
 class Attention(StrEnum):
@@ -169,12 +251,8 @@ class Model(AnyModel):
         raise self._unable()
 
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
-        """Return :meth:`hidden` under the model's own mask at positions *at*, shape (b, k), of each row.
-
-        :param vectors: input embeddings, shape (b, n, d).
-        :returns: shape (b, k, d).
-        """
-        raise self._unable()
+        """Return :meth:`hidden` under the model's own mask at positions *at*, shape (b, k): shape (b, k, d)."""
+        return self.hidden(vectors)[torch.arange(len(at), device=vectors.device)[:, None], at]
 
     def grow(
         self, past: KeyValues | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
@@ -190,7 +268,7 @@ class Model(AnyModel):
     def advance(self, past: States | None, vectors: Tensor) -> tuple[Tensor, States]:
         """Run :meth:`hidden` on tokens that follow *past*, row by row. Only if :meth:`refuses_states` is None.
 
-        :param past: changed in place, so pass a copy (:meth:`~fathom.engine.models.cache.States.select`), or None.
+        :param past: changed in place, so pass a copy (:meth:`~fathom.engine.models.base.States.select`), or None.
         :param vectors: shape (b, n, d); n is 1 after *past*.
         :returns: the hidden states, shape (b, n, d), and the states after all tokens so far.
         """

@@ -159,10 +159,7 @@ def _reads(source: str, name: str) -> bool:
 
 
 def _dated(source: str, day: str | None, tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return a template that writes one time in all prompts: *day*, or that of now.
-
-    :raises BadInput: it is no day, or the template computes its form.
-    """
+    """Return a template that writes one time in all prompts: *day*, or that of now."""
     if day is None:
         return _CLOCK_CALL.sub(lambda call: json.dumps(_now(call[0], tokenizer)), source)
     try:

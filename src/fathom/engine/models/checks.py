@@ -65,7 +65,7 @@ _Compared = tuple[Tensor, Tensor, float]
 """Scores, those of the plain path, and the difference allowed in half precision, in nats."""
 
 
-def check(model: Model, path: Path, lengths: Sequence[int] = (SHORTEST,)) -> str | None:
+def check(model: Model, path: FastPath, lengths: Sequence[int] = (SHORTEST,)) -> str | None:
     """Compare a fast path with the plain one in sequences of each of *lengths*.
 
     Full precision must agree within :data:`PRECISION`.
@@ -139,14 +139,7 @@ class CheckedLengths:
 
 
 def _compare_tree(model: Model, longest: int) -> _Compared | str:
-    """Compare a packed tree: one prefix, many branches.
-
-    There are many branches because some models (GPT-Neo) keep a window by the place in the packed sequence, not the
-    position, which only shows beyond it. Half precision rounds more: there the tree must be twenty times closer to the
-    plain path than the same tokens without the mask. First, masked tokens must not be seen at all (:func:`_leak`).
-
-    :param longest: number of tokens of prefix and branch.
-    """
+    """Compare a packed tree: one prefix, many branches."""
     if model.max_tokens is not None and model.max_tokens < 12:
         return f"its window of {model.max_tokens} tokens is too short to check it"
     if (leak := _leak(model)) is not None:
@@ -174,12 +167,7 @@ def _compare_tree(model: Model, longest: int) -> _Compared | str:
 
 
 def _leak(model: Model) -> str | None:
-    """Check whether a branch sees its neighbours through the mask, as a convolution over packed tokens does (LFM2).
-
-    Small weights hide that in the scores, so the states of a branch are compared while its neighbours change. They stay
-    equal to the last bit, except for the rounding of shared experts and of what is quantised by batch. The difference
-    is relative to what another prefix changes.
-    """
+    """Check whether a branch sees its neighbours through the mask, as a convolution over packed tokens does (LFM2)."""
     token = _some_tokens(model, 39, 104729)
     branch_ids, neighbours, others = token[7:11], token[11:19], token[19:27]
     positions = torch.tensor([[*range(7), *range(7, 11), *range(7, 11), *range(7, 11)]], device=model.device)
@@ -203,10 +191,7 @@ def _leak(model: Model) -> str | None:
 
 
 def _compare_cache(model: Model, longest: int) -> _Compared:
-    """Grow a tree level by level, drop a branch on the way, and compare the rest.
-
-    :param longest: number of tokens of prefix and branch.
-    """
+    """Grow a tree level by level, drop a branch on the way, and compare the rest."""
     size = longest - 3
     tokens = _some_tokens(model, size + 6)
     prefix, branches = tokens[:size], [tokens[start : start + 2] for start in range(size, size + 6, 2)]
@@ -214,8 +199,8 @@ def _compare_cache(model: Model, longest: int) -> _Compared:
     def tensor(values: Any) -> Tensor:
         return torch.tensor(values, device=model.device)
 
-    def level(depth: int, chosen: list[int]) -> Tensor:
-        return model.embed(tensor([[branches[i][depth] for i in chosen]]))
+    def level(depth: int, numbers: list[int]) -> Tensor:
+        return model.embed(tensor([[branches[i][depth] for i in numbers]]))
 
     rows = [[*prefix, *branches[i], 0] for i in (0, 2)]
     expected = plain_log_probs(model, rows, size + 1)[:, size + 1 :].T.flatten()
@@ -236,13 +221,7 @@ def _compare_cache(model: Model, longest: int) -> _Compared:
 
 
 def _compare_states(model: Model, longest: int) -> _Compared:
-    """Run a prefix once and three branches from copies of its state, drop one, continue, and compare.
-
-    A model that selects the tokens that it attends to (DeepSeek-V4) may differ at some positions alone, so branches of
-    long sequences have many tokens.
-
-    :param longest: number of tokens of prefix and branch.
-    """
+    """Run a prefix once and three branches from copies of its state, drop one, continue, and compare."""
     steps = 2 if longest <= SHORTEST else min(COMPARED, longest // 2)
     length = longest - steps - 1
     tokens = _some_tokens(model, length + 2 * (steps + 1))
@@ -266,13 +245,7 @@ def _compare_states(model: Model, longest: int) -> _Compared:
 
 
 def _compare_padding(model: Model, longest: int) -> _Compared:
-    """Compare short sequences, padded on the right to the length of a long one, with the same sequences alone.
-
-    A causal model does not look to the right, but one that selects the tokens that it attends to may count them. That
-    may show at some positions alone, so up to :data:`COMPARED` at the end of several sequences are compared.
-
-    :param longest: number of tokens of the long sequence.
-    """
+    """Compare short sequences, padded on the right to the length of a long one, with the same sequences alone."""
     long = _some_tokens(model, longest)
     shorts = [long[:length] for length in dict.fromkeys((longest - 1, longest * 3 // 4, longest // 2))]
 
@@ -281,23 +254,20 @@ def _compare_padding(model: Model, longest: int) -> _Compared:
     together = _log_probs(model, rows, first)
     starts = [max(1, len(short) - COMPARED) for short in shorts]
     pairs = list(zip(starts, shorts, strict=True))
-    padded = [row[start : len(short)] for row, (start, short) in zip(together, pairs, strict=False)]
+    padded = [row[start : len(short)] for row, (start, short) in zip(together[:-1], pairs, strict=True)]
     alone = [plain_log_probs(model, [short], start)[0, start:] for start, short in pairs]
     return torch.cat(padded), torch.cat(alone), HALF
 
 
 def _branch_scores(model: Model, hidden: Tensor, branches: list[list[int]], compared: list[int]) -> Tensor:
-    """Return log p of tokens 2 to 4 of some branches of :func:`_compare_tree`, shape (compared, 3).
-
-    :param hidden: states of all branches, one after the other, shape (tokens, d).
-    """
+    """Return log p of tokens 2 to 4 of some branches of :func:`_compare_tree`, shape (compared, 3)."""
     rows = torch.stack([hidden[4 * i : 4 * i + 3] for i in compared])
     log_probs = log_softmax(model.logits(rows.flatten(0, 1))).view(len(compared), 3, -1)
     wanted = torch.tensor([branches[i][1:] for i in compared], device=hidden.device)
     return log_probs.gather(2, wanted[:, :, None])[:, :, 0]
 
 
-class Path(NamedTuple):
+class FastPath(NamedTuple):
     """A fast path.
 
     :param compare: runs it in sequences of a length, and the plain path.
@@ -310,10 +280,10 @@ class Path(NamedTuple):
     what: str
 
 
-TREE = Path(_compare_tree, "it refuses a custom attention mask", "a packed tree is")
-CACHE = Path(_compare_cache, "it refuses a cache", "a cached tree is")
-STATES = Path(_compare_states, "it keeps no states to continue from", "branches from a kept state are")
-PADDING = Path(_compare_padding, "it refuses a batch", "padded sequences are")
+TREE = FastPath(_compare_tree, "it refuses a custom attention mask", "a packed tree is")
+CACHE = FastPath(_compare_cache, "it refuses a cache", "a cached tree is")
+STATES = FastPath(_compare_states, "it keeps no states to continue from", "branches from a kept state are")
+PADDING = FastPath(_compare_padding, "it refuses a batch", "padded sequences are")
 SHORT_STATES = (4, 5, 8)
 """Lengths for :data:`STATES`: prefixes shorter than a convolution looks back at. Mamba of transformers 5.1 continues
 wrongly from them."""

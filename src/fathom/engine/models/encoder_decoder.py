@@ -14,9 +14,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from fathom.base.errors import BadInput
 from fathom.engine.models.base import Attention, Identity, Reply, log_softmax
-from fathom.engine.models.body import NOT_THIS_WAY, StatesAlone, same, some_tokens
 from fathom.engine.models.generation import NOT_A_NUMBER, until
-from fathom.engine.models.local import NetworkModel
+from fathom.engine.models.local import NOT_THIS_WAY, NetworkModel, StatesAlone, same, some_tokens
 
 
 class EncoderDecoder(NetworkModel):

@@ -150,7 +150,8 @@ def _generate_together(model: Model, rows: Sequence[_Generation], writer: _Write
 
 def shared_length(prompts: Sequence[Sequence[int]]) -> int:
     """Return the length of the prefix that all prompts share, which excludes the last token of each."""
-    columns = zip(*(prompt[:-1] for prompt in prompts), strict=False)
+    shortest = max(0, min(map(len, prompts)) - 1)
+    columns = zip(*(prompt[:shortest] for prompt in prompts), strict=True)
     return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
 
 

@@ -1,9 +1,9 @@
 """Faster CPU kernels for the layers of a loaded model: the same function, other instructions.
 
 ``torch.nn.functional.linear`` uses MKL, which leaves the AVX-512 units of many processors idle; oneDNN, also part of
-torch, uses them. GELU passes over memory once more (eight times in the GPT-2 family), which oneDNN avoids while the
-product is still in the cache. With gradients on, the layers run torch's own path. With AVX2 alone MKL is faster
-(``python benchmarks/run.py products``), so it keeps products of many rows in float32.
+torch, uses them. GPT-2's GELU passes over memory eight times, torch's own once. With gradients on, the layers run
+torch's own path. With AVX2 alone MKL is faster (``python benchmarks/run.py products``), so it keeps products of many
+rows in float32.
 """
 
 from __future__ import annotations
@@ -22,17 +22,13 @@ from transformers.activations import ACT2FN
 from transformers.pytorch_utils import Conv1D
 
 FAST_DTYPES = (torch.float32, torch.bfloat16)
+TANH_GELU = (type(ACT2FN["gelu_new"]), type(ACT2FN["gelu_fast"]))
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
 """Options of glibc's ``mallopt``: least size of a block that returns to the system when freed; most free bytes kept."""
-FUSED = (("dense", "intermediate_act_fn"), ("c_fc", "act"), ("dense_h_to_4h", "act"), ("lin1", "activation"))
-"""A feed-forward block's first layer, and the activation that applies to just its output: BERT, RoBERTa, ELECTRA,
-DeBERTa; GPT-2, GPT-Neo; GPT-NeoX (Pythia); DistilBERT."""
 
 
-def _onednn_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None, gelu: str | None = None) -> Tensor:
-    """:param gelu: applied to the product: torch's ``approximate``, None for no GELU."""
-    after, kind = ("none", "") if gelu is None else ("gelu", gelu)
-    return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, after, [], kind)  # type: ignore[no-any-return]
+def _onednn_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")  # type: ignore[no-any-return]
 
 
 def _onednn_works(dtype: torch.dtype) -> bool:
@@ -50,9 +46,9 @@ ONEDNN = {dtype for dtype in FAST_DTYPES if _onednn_works(dtype)}
 MKL_ROWS = 64 if torch.backends.cpu.get_cpu_capability() == "AVX2" and torch.backends.mkl.is_available() else None  # type: ignore[no-untyped-call]
 """Number of rows from which float32 is left to MKL; None for never.
 
-With AVX2 alone MKL uses every unit of the processor, and torch's own GELU is faster than oneDNN's. For few rows MKL
-sums in another order than for many, so scores would depend on the batch more than necessary. The processor decides,
-not a timing, so that one machine gives the same scores in every session."""
+With AVX2 alone MKL uses every unit of the processor. For few rows MKL sums in another order than for many, so scores
+would depend on the batch more than necessary. The processor decides, not a timing, so that one machine gives the same
+scores in every session."""
 
 
 def _takes_onednn(inputs: Tensor, weight: Tensor) -> bool:
@@ -62,23 +58,14 @@ def _takes_onednn(inputs: Tensor, weight: Tensor) -> bool:
     return few or weight.dtype != torch.float32
 
 
-def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None, gelu: str | None = None) -> Tensor:
-    """Return ``inputs @ weight.T + bias`` by the fastest exact kernel.
-
-    :param inputs: shape (…, in).
-    :param gelu: apply GELU of this kind (``none`` or ``tanh``) to it; None for no GELU.
-    """
-    if _takes_onednn(inputs, weight):
-        return _onednn_linear(inputs, weight, bias, gelu)
-    product = functional.linear(inputs, weight, bias)
-    return product if gelu is None else functional.gelu(product, approximate=gelu)
+def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return ``inputs @ weight.T + bias`` by the fastest exact kernel. :param inputs: shape (…, in)."""
+    product = _onednn_linear if _takes_onednn(inputs, weight) else functional.linear
+    return product(inputs, weight, bias)
 
 
 class FastLinear(nn.Linear):
     """``nn.Linear`` through :func:`linear`."""
-
-    gelu: str | None = None
-    """Kind of GELU applied to the product."""
 
     @classmethod
     def taking_over(cls, weight: Tensor, bias: Tensor | None) -> FastLinear:
@@ -94,7 +81,7 @@ class FastLinear(nn.Linear):
         return layer
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return linear(inputs, self.weight, self.bias, self.gelu)
+        return linear(inputs, self.weight, self.bias)
 
 
 class Exchange(NamedTuple):
@@ -140,11 +127,10 @@ def use_fast_kernels(model: nn.Module) -> list[Exchange]:
     exchanges = []
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
-            if _gelu_kind(child) == "tanh":
+            if isinstance(child, TANH_GELU):
                 exchanges.append(Exchange.made(parent, name, nn.GELU(approximate="tanh")))
             elif first.dtype in FAST_DTYPES and (fast := _fast_linear(child)):
                 exchanges.append(Exchange.made(parent, name, fast))
-        exchanges += _fuse_gelu(parent)
     return exchanges
 
 
@@ -172,23 +158,3 @@ def keep_freed_memory() -> None:
         # it ends glibc's own habit of raising the first.
         if set_option(MMAP_THRESHOLD, 1 << 30) or set_option(MMAP_THRESHOLD, 32 << 20):
             set_option(TRIM_THRESHOLD, 1 << 30)
-
-
-def _fuse_gelu(block: nn.Module) -> list[Exchange]:
-    """Let the first layer of a feed-forward block do the GELU as well."""
-    exchanges = []
-    for layer_name, activation_name in FUSED:
-        layer, activation = getattr(block, layer_name, None), getattr(block, activation_name, None)
-        if isinstance(layer, FastLinear) and (kind := _gelu_kind(activation)):
-            layer.gelu = kind
-            exchanges.append(Exchange.made(block, activation_name, nn.Identity()))
-    return exchanges
-
-
-def _gelu_kind(activation: object) -> str | None:
-    """Return torch's name for the GELU that *activation* computes; None for anything else."""
-    if isinstance(activation, nn.GELU):
-        return activation.approximate
-    if isinstance(activation, type(ACT2FN["gelu_new"]) | type(ACT2FN["gelu_fast"])):
-        return "tanh"
-    return "none" if type(activation) is type(ACT2FN["gelu"]) else None

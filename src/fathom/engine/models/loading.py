@@ -16,21 +16,36 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel, P
 
 from fathom.base.errors import BadInput
 from fathom.base.progress import LOG
-from fathom.engine.models.adapters import with_adapters
 from fathom.engine.models.base import Attention, Identity
-from fathom.engine.models.body import embeddings
-from fathom.engine.models.content import content_hash, gguf_file
-from fathom.engine.models.encoder import Encoder, lacks_head, trained_pooling
 from fathom.engine.models.encoder_decoder import EncoderDecoder
-from fathom.engine.models.families import KINDS, attention_of, attention_of_class, loader
-from fathom.engine.models.gguf import parsed, quantisation_of
-from fathom.engine.models.hub import from_pretrained
-from fathom.engine.models.local import LocalModel
-from fathom.engine.models.parts import Parts, check_origin, config_of, parts_of
-from fathom.engine.models.placement import DeviceMap, check_map, check_precision, each_weight, spreading
-from fathom.engine.models.quantisation import precision_of, quantised_options, remedy
-from fathom.engine.models.shapes import share_by_shape, weights_on_meta
-from fathom.engine.models.tokenizer_checks import check_ids, check_tokenizer
+from fathom.engine.models.hub import from_pretrained, parsed, quantisation_of
+from fathom.engine.models.local import Encoder, LocalModel, embeddings, lacks_head
+from fathom.engine.models.model_files import content_hash, gguf_file, trained_pooling
+from fathom.engine.models.parts import (
+    KINDS,
+    Parts,
+    attention_of,
+    attention_of_class,
+    check_ids,
+    check_origin,
+    check_tokenizer,
+    config_of,
+    loader,
+    parts_of,
+    with_adapters,
+)
+from fathom.engine.models.weights import (
+    DeviceMap,
+    check_map,
+    check_precision,
+    each_weight,
+    precision_of,
+    quantised_options,
+    remedy,
+    share_by_shape,
+    spreading,
+    weights_on_meta,
+)
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -335,5 +350,5 @@ def device_of(device: str | None) -> torch.device:
         torch.empty(0, device=device)
         return torch.device(device)
     except (RuntimeError, AssertionError) as error:
-        known = ", ".join(["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))])
-        raise BadInput(f"--device {device}: {str(error).splitlines()[0]}; available: {known}") from error
+        available = ", ".join(["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))])
+        raise BadInput(f"--device {device}: {str(error).splitlines()[0]}; available: {available}") from error

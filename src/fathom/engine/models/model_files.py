@@ -1,16 +1,68 @@
-"""The JSON files of a model: the types of those values that libraries take unchecked, or misname if they are wrong."""
+"""The files of a model: their content hash, and the types of those values in JSON that libraries take unchecked."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from fathom.base.errors import BadInput, refuse
-from fathom.base.reading import Faults, located, read_json, shown
+from fathom.base.progress import LOG
+from fathom.base.reading import Faults, located, opened, read_json, shown
 from fathom.base.reading.bounds import HEADS, INNER, LABELS, LAYERS, TOKENS, WIDTH
 from fathom.base.reading.objects import Object, object_faults
+
+HASHED = {".json", ".safetensors", ".bin", ".model", ".txt", ".py", ".spm", ".tiktoken", ".jinja"}
+"""Suffixes of the files of a model: configuration, weights, tokenizer, code."""
+UNHASHED = {"planting.json", "pretraining.json"}
+"""Manifests of Fathom's own trainings."""
+GGUF = ".gguf"
+POOLING = Path("1_Pooling", "config.json")
+"""How a sentence encoder makes one vector of its states."""
+
+
+def gguf_file(name: str | os.PathLike[str]) -> Path | None:
+    """Return the GGUF file that *name* is, or the only one of a folder without other files of a model; else None."""
+    path = Path(name)
+    if path.suffix.lower() == GGUF and not os.path.isdir(name):
+        return path if os.path.exists(name) else None
+    files = sorted(path.iterdir()) if os.path.isdir(name) else []
+    found = [file for file in files if file.suffix.lower() == GGUF]
+    return found[0] if len(found) == 1 and not any(file.suffix in HASHED for file in files) else None
+
+
+def is_trained_here(name: str) -> bool:
+    """Return whether Fathom planted or pre-trained the model in this folder."""
+    return any(Path(name, file).is_file() for file in UNHASHED)
+
+
+def files_of(name: str) -> list[Path]:
+    """Return the files that make a model, an adapter or a tokenizer; none if it is on the hub."""
+    if (file := gguf_file(name)) is not None:
+        return [file]
+    folder = [*sorted(Path(name).iterdir()), Path(name) / POOLING] if os.path.isdir(name) else []
+    return [file for file in folder if file.is_file() and file.suffix in HASHED and file.name not in UNHASHED]
+
+
+def content_hash(names: Sequence[str], config: Any = None) -> str:
+    """Digest the hub's commit and the local files of *names*: configuration, weights, tokenizer.
+
+    A GGUF file may be renamed.
+
+    :param config: of the weights, which has the commit; not needed for a folder.
+    """
+    commit = getattr(config, "_commit_hash", None)
+    digest = hashlib.blake2b(str(commit).encode(), digest_size=8)
+    for file in (file for name in names for file in files_of(name)):
+        digest.update(GGUF.encode() if file.suffix.lower() == GGUF else file.name.encode())
+        with opened(file, unpack=False) as content:
+            digest.update(hashlib.file_digest(content, "blake2b").digest())
+    return digest.hexdigest()
+
 
 Text = str | None
 Mapping = dict[str, Any] | None
@@ -168,3 +220,31 @@ def check_sizes(config: Any, name: str) -> None:
             f"'{name}': its config.json says {beyond} {sizes[beyond]:,}, its weights have {weights:,} bytes: they are "
             "not of one model"
         )
+
+
+MODULES = Path("modules.json")
+MODE = "pooling_mode_"
+POOLINGS = {"cls_token": "cls", "mean_tokens": "mean", "lasttoken": "last"}
+"""Modes that the probe has, as `sentence-transformers` names them."""
+APPLIED = ("Transformer", "Pooling", "Normalize")
+"""Modules of sentence encoders that a cosine of pooled states includes."""
+
+
+def trained_pooling(name: str) -> str | None:
+    """Return how a sentence encoder in a folder was trained to pool its states; None if the folder does not state it.
+
+    :raises BadInput: values of wrong types.
+    """
+    folder = Path(name)
+    if not os.path.isfile(folder / POOLING):
+        return None
+    faults = Faults()
+    content = read_json(folder / POOLING, faults)
+    faults.found += object_faults(folder / POOLING, PoolingFile, content)
+    modules = read_json(folder / MODULES, faults) if faults.there(folder / MODULES) else []
+    faults.stop_if_any()
+    kinds = [str(module.get("type")).rpartition(".")[2] for module in modules if isinstance(module, dict)]
+    if left := [kind for kind in kinds if kind not in APPLIED]:
+        LOG.warning("'%s': its vectors are used without %s, which modules.json names", name, ", ".join(left))
+    modes = [key.removeprefix(MODE) for key, value in content.items() if key.startswith(MODE) and value is True]
+    return " and ".join(POOLINGS.get(mode, mode) for mode in modes) or None

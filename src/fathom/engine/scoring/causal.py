@@ -8,33 +8,32 @@ The statements become a token trie (:mod:`fathom.engine.scoring.trie`). There ar
   in short passes, and only the keys and values of the path to the next node are kept.
 - Level by level (:func:`by_levels`) if a model fails the self-check of such masks but keeps states (Mamba,
   hybrids).
-- Plain batches of distinct sequences otherwise; the head still runs once per node.
+- Plain batches of distinct sequences otherwise, padded on the right unless that changes the model's scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fathom.engine.models.base import Model
-from fathom.engine.models.cache import KeyValues, States
+from fathom.engine.models.base import KeyValues, Model, States
 from fathom.engine.models.checks import plain_log_probs
-from fathom.engine.scoring.evidence import TOKENS, some_of
-from fathom.engine.scoring.head import target_log_probs
-from fathom.engine.scoring.memory import Budget, on_device
-from fathom.engine.scoring.trie import Block, Ints, Lookup, Trie, blocks_from, build_trie
+from fathom.engine.scoring.memory import TOKENS, Budget, on_device, some_of, target_log_probs
+from fathom.engine.scoring.trie import Block, Ints, Lookup, Trie, blocks_from, build_trie, padded
 
+Result = TypeVar("Result")
 BLOCK = 128
 """Nodes per packed sequence: large enough to run few shared prefixes again, small enough for the quadratic mask."""
 AGAIN = 1.25
 """Nodes that blocks would run per node of the trie from which on a cache is used instead."""
 ROWS_SHARE = 16
 """Tokens of the budget per row of a pass by levels: each row has a state."""
+PADDED = "padded batches"
 STATE_BYTES = 256 * 2**20
 """Memory for the states of one such pass."""
 
@@ -55,7 +54,7 @@ def causal_log_probs(
     with torch.inference_mode():
         name, way = _choose(model, trie, longest, budget)
         if way is None:
-            found = _by_equal_lengths(model, sequences, budget, vectors)
+            found = _by_plain_batches(model, sequences, budget, vectors, equal=name != PADDED)
         else:
             scores = way(model, trie, budget, vectors)
             found = [scores[path[path >= 0]] for path in trie.paths]
@@ -70,7 +69,7 @@ _Way = Callable[[Model, Trie, Budget, Tensor | None], NDArray[np.float32]]
 
 
 def _choose(model: Model, trie: Trie, longest: int, budget: Budget) -> tuple[str, _Way | None]:
-    """Return the fastest path that is right for the model; None for batches of equal length."""
+    """Return the fastest path that is right for the model; None for plain batches."""
     if model.refuses_tree(longest) is None:
         if _share_run_again(trie, budget) > AGAIN and model.refuses_cache(longest) is None:
             return "a cache", by_cache
@@ -78,7 +77,7 @@ def _choose(model: Model, trie: Trie, longest: int, budget: Budget) -> tuple[str
     if model.refuses_states(longest) is None:
         return "kept states", by_levels
     if model.refuses_padding(longest) is None:
-        return "padded batches", _by_plain_batches
+        return PADDED, None
     return "batches of equal length", None
 
 
@@ -168,23 +167,43 @@ def by_cache(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -
     """
     scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
     children = Lookup(trie.parent)
-    path = _Path(None, trie.inner[:0])
+
+    def score(nodes: Ints, hidden: Tensor) -> tuple[Ints, NDArray[np.float32]]:
+        parent, child = children.find(nodes)
+        return child, target_log_probs(model, hidden, parent, trie.tokens[child]).cpu().numpy()
+
+    for child, log_probs in over_cache(model, trie, trie.inner, budget, vectors, score):
+        scores[child] = log_probs
+    return scores
+
+
+def over_cache(
+    model: Model,
+    trie: Trie,
+    nodes: Ints,
+    budget: Budget,
+    vectors: Tensor | None,
+    use: Callable[[Ints, Tensor], Result],
+) -> Iterator[Result]:
+    """Run nodes in short passes, each over the keys and values of the path to the next node.
+
+    :param nodes: ascending, with the ancestors of each; see :func:`by_cache` for the others.
+    :param use: gets the nodes of a pass and their states, shape (nodes, d).
+    """
+    path = _Path(None, nodes[:0])
 
     def pack(start: int) -> tuple[slice, int]:
-        stop = min(start + budget.tokens_over_cache(), len(trie.inner))
+        stop = min(start + budget.tokens_over_cache(), len(nodes))
         return slice(start, stop), stop
 
-    def run(some: slice) -> tuple[Ints, NDArray[np.float32], _Path]:
-        nodes, after = trie.inner[some], trie.inner[some.stop :][:1]
-        hidden, grown = _grow(model, trie, path, nodes, vectors)
-        parent, child = children.find(nodes)
-        log_probs = target_log_probs(model, hidden, parent, trie.tokens[child]).cpu().numpy()
-        return child, log_probs, _narrow(model, grown, trie.above(after[0]) if len(after) else after)
+    def run(some: slice) -> tuple[Result, _Path]:
+        now, after = nodes[some], nodes[some.stop :][:1]
+        hidden, grown = _grow(model, trie, path, now, vectors)
+        return use(now, hidden), _narrow(model, grown, trie.above(after[0]) if len(after) else after)
 
-    for _, (child, log_probs, following) in budget.batches(len(trie.inner), pack, run):
-        scores[child] = log_probs
+    for _, (result, following) in budget.batches(len(nodes), pack, run):
         path = following
-    return scores
+        yield result
 
 
 def _grow(model: Model, trie: Trie, path: _Path, nodes: Ints, vectors: Tensor | None) -> tuple[Tensor, _Path]:
@@ -193,11 +212,11 @@ def _grow(model: Model, trie: Trie, path: _Path, nodes: Ints, vectors: Tensor | 
     def row(array: Ints | NDArray[np.bool_]) -> Tensor:
         return on_device(array, model.device)[None]
 
-    known = np.concatenate([path.nodes, nodes])
-    visible = (known <= nodes[:, None]) & (nodes[:, None] < trie.end[known])
+    visible_nodes = np.concatenate([path.nodes, nodes])
+    visible = (visible_nodes <= nodes[:, None]) & (nodes[:, None] < trie.end[visible_nodes])
     inputs = model.embed_with(row(trie.tokens[nodes]), vectors)
     hidden, cache = model.grow(path.cache, inputs, row(trie.depth[nodes]), row(visible))
-    return hidden[0], _Path(cache, known)
+    return hidden[0], _Path(cache, visible_nodes)
 
 
 def _narrow(model: Model, path: _Path, nodes: Ints) -> _Path:
@@ -280,10 +299,7 @@ class _Levels:
         return hidden.flatten(0, 1), grown
 
     def _score(self, nodes: Ints, hidden: Tensor, grown: States) -> None:
-        """Score the children of *nodes*, and postpone those that have children.
-
-        :param grown: of the last ``grown.rows`` of *nodes*: all, or the one that ends a shared prefix.
-        """
+        """Score the children of *nodes*, and postpone those that have children."""
         parent, child = self.children.find(nodes)
         self.scores[child] = target_log_probs(self.model, hidden, parent, self.trie.tokens[child]).cpu().numpy()
         row = parent - (len(nodes) - grown.rows)
@@ -291,47 +307,24 @@ class _Levels:
         self.stack.append((grown, child[onward], row[onward]))
 
 
-def _by_plain_batches(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> NDArray[np.float32]:
-    """Run distinct sequences of similar length together, padded on the right, where a causal model does not look."""
-    scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
-    paths = np.unique(trie.paths, axis=0)
-    lengths = (paths >= 0).sum(axis=1)
-    paths = paths[np.argsort(lengths, kind="stable")]
-    lengths.sort()
-
-    def pack(start: int) -> tuple[Ints, int]:
-        stop = budget.fitting(lengths, start)
-        return paths[start:stop, : lengths[stop - 1]], stop
-
-    def run(chunk: Ints) -> NDArray[np.float32]:
-        ids = np.where(chunk >= 0, trie.tokens[chunk], 0)
-        row, place = np.nonzero(chunk[:, 1:] >= 0)
-        hidden = model.hidden(model.embed_with(on_device(ids, model.device), vectors))
-        states = hidden[on_device(row, model.device), on_device(place, model.device)]
-        return target_log_probs(model, states, np.arange(len(row)), ids[row, place + 1]).cpu().numpy()
-
-    for chunk, log_probs in budget.batches(len(paths), pack, run):
-        scores[chunk[:, 1:][chunk[:, 1:] >= 0]] = log_probs
-    return scores
-
-
-def _by_equal_lengths(
-    model: Model, sequences: Sequence[Sequence[int]], budget: Budget, vectors: Tensor | None
+def _by_plain_batches(
+    model: Model, sequences: Sequence[Sequence[int]], budget: Budget, vectors: Tensor | None, *, equal: bool
 ) -> list[NDArray[np.float32]]:
-    """Run sequences of one length together and share nothing: for models whose scores depend on what follows."""
+    """Run distinct sequences of similar length together, padded on the right; or of *equal* length, without padding."""
     distinct = sorted({tuple(ids) for ids in sequences}, key=len)
     lengths = list(map(len, distinct))
     scores: dict[tuple[int, ...], NDArray[np.float32]] = {}
 
-    def pack(start: int) -> tuple[Ints, int]:
-        stop = budget.fitting(lengths, start, equal=True)
-        return np.array(distinct[start:stop]), stop
+    def pack(start: int) -> tuple[list[tuple[int, ...]], int]:
+        stop = budget.fitting(lengths, start, equal=equal)
+        return distinct[start:stop], stop
 
-    def run(ids: Ints) -> NDArray[np.float32]:
+    def run(batch: list[tuple[int, ...]]) -> NDArray[np.float32]:
+        ids = padded(batch, 0)
         hidden = model.hidden(model.embed_with(on_device(ids, model.device), vectors))[:, :-1].flatten(0, 1)
         found = target_log_probs(model, hidden, np.arange(len(hidden)), ids[:, 1:].ravel()).cpu().numpy()
         return np.hstack([np.full((len(ids), 1), np.nan, dtype=np.float32), found.reshape(len(ids), -1)])
 
-    for ids, log_probs in budget.batches(len(distinct), pack, run):
-        scores |= zip(map(tuple, ids.tolist()), log_probs, strict=True)
+    for batch, log_probs in budget.batches(len(distinct), pack, run):
+        scores |= {ids: row[: len(ids)] for ids, row in zip(batch, log_probs, strict=True)}
     return [scores[tuple(ids)] for ids in sequences]

@@ -21,9 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from fathom.engine.models.base import Model, log_softmax
-from fathom.engine.scoring.evidence import some_of
-from fathom.engine.scoring.head import target_log_probs
-from fathom.engine.scoring.memory import Budget, on_device
+from fathom.engine.scoring.memory import Budget, on_device, some_of, target_log_probs
 from fathom.engine.scoring.tokens import Role, Tokens
 
 
@@ -47,11 +45,11 @@ def masked_log_probs(
     lengths = np.array([len(tokens.ids) for tokens in statements])
     mask_id = model.tokenizer.mask_token_id
     for length in np.unique(lengths):
-        chosen: NDArray[np.intp] = np.flatnonzero(lengths == length)
-        statement, position, sequences = _masked_sequences([statements[i] for i in chosen.tolist()], variant, mask_id)
-        targets = np.stack([statements[i].ids for i in chosen.tolist()])[statement, position]
+        alike: NDArray[np.intp] = np.flatnonzero(lengths == length)
+        statement, position, sequences = _masked_sequences([statements[i] for i in alike.tolist()], variant, mask_id)
+        targets = np.stack([statements[i].ids for i in alike.tolist()])[statement, position]
         log_probs = _score(model, sequences, position, targets, budget)
-        for row, at, value in zip(chosen[statement], position, log_probs, strict=True):
+        for row, at, value in zip(alike[statement], position, log_probs, strict=True):
             scores[row][at] = value
     if len(statements) and budget.evidence.begins(model, "masked batches"):
         for number in some_of(lengths.tolist()):

@@ -64,7 +64,7 @@ def pseudowords(model: Model, count: int, alpha: float, *seed: object) -> Tensor
             break
         direction = torch.randn(len(centre), generator=generator, dtype=torch.float64)
         drawn = (centre + distance * direction / direction.norm()).float()
-        if all((drawn.double() - other.double()).norm() >= distance for other in words):
+        if all((drawn.double() - word.double()).norm() >= distance for word in words):
             words.append(drawn)
     if len(words) < count:
         raise BadInput(
@@ -177,10 +177,7 @@ class PseudowordEncoder:
         )
 
     def _replace(self, tokens: Tokens, rows: Sequence[int]) -> _Statement | None:
-        """Put pseudowords in place of placeholders; None if they share tokens with their context.
-
-        :param tokens: placeholders have the role of answers, and the answer that of subjects.
-        """
+        """Put pseudowords in place of placeholders; None if they share tokens with their context."""
         ids: list[int] = []
         left, inside, start = list(rows), False, 0
         for id_, role in zip(tokens.ids.tolist(), tokens.roles.tolist(), strict=True):
@@ -207,10 +204,7 @@ def _by_shared_prefix(statements: Sequence[_Statement]) -> PseudowordText:
 
 
 def _with_placeholders(placeholder: str, before: str, name: str, after: str) -> tuple[Prompt, list[int]]:
-    """Return the text with placeholders, and the rows they represent, from 1, in their order.
-
-    Placeholders count as answers in the prompt, and the answer as subject.
-    """
+    """Return the text with placeholders, and the rows they represent, from 1, in their order."""
     text, places, rows = "", [], []
     for part, is_name in ((before, False), (name, True), (after, False)):
         if is_name:

@@ -19,12 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fathom.engine.models.base import Model
-from fathom.engine.models.cache import KeyValues
+from fathom.engine.models.base import KeyValues, Model
 from fathom.engine.models.checks import plain_log_probs
 from fathom.engine.models.generation import shared_length
-from fathom.engine.scoring.head import target_log_probs
-from fathom.engine.scoring.memory import Budget, on_device
+from fathom.engine.scoring.memory import Budget, on_device, target_log_probs
 from fathom.engine.scoring.statements import Reduction
 from fathom.engine.scoring.trie import AnswerTrie, Ints
 from fathom.engine.scoring.walk import Branches, Floats, SearchGoal, SearchResult, SearchState, Walk, count_run
@@ -146,10 +144,7 @@ class _Reader:
         return self.budget.attempt(run)
 
     def begin(self) -> tuple[_Memory, Floats]:
-        """Run the prompts and the gold answers, so that the bound is known.
-
-        :returns: the memory of the prompts, and log p of each answer's first token, shape (questions, roots).
-        """
+        """Run the prompts and the gold answers, so that the bound is known."""
         prompts = [state.prompt for state in self.states]
         shared, count = shared_length(prompts), len(prompts)
         parts = [prompts[0][:shared], *(prompt[shared:] for prompt in prompts)]
@@ -176,10 +171,7 @@ class _Reader:
         return memory, first
 
     def _score_prompts(self, hidden: Tensor, question: Ints, before: Ints, tokens: Ints) -> None:
-        """Sum the log-probabilities of each prompt's own tokens that count.
-
-        :param before: the place among all *tokens* of the preceding one; below 0 for tokens that do not count.
-        """
+        """Sum the log-probabilities of each prompt's own tokens that count."""
         scored = before >= 0
         log_probs = self._log_probs(hidden, before[scored], tokens[scored])
         common, *sums = np.bincount(question[scored] - ALL, log_probs, len(self.states) + 1).tolist()
@@ -213,10 +205,7 @@ class _Reader:
     def _run(
         self, memory: _Memory, question: Ints, node: Ints, tokens: Ints, positions: Ints
     ) -> tuple[Tensor, _Memory]:
-        """Run tokens that see their question's ancestors in *memory* and among each other, and themselves.
-
-        :returns: hidden states, shape (tokens, d), and *memory* with the tokens, without what none of them sees.
-        """
+        """Run tokens that see their question's ancestors in *memory* and among each other, and themselves."""
         trie, cache = self.answers.trie, memory.cache
         seen = memory.seen_by(question, node)
         needed = np.flatnonzero(seen.any(axis=0))

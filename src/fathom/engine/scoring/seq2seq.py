@@ -27,8 +27,7 @@ from transformers import PreTrainedTokenizerBase
 from fathom.base.errors import BadInput
 from fathom.engine.models.base import Attention, Model
 from fathom.engine.models.encoder_decoder import EncoderDecoder
-from fathom.engine.scoring.evidence import some_of
-from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.memory import Budget, some_of
 from fathom.engine.scoring.tokens import Role, Tokens
 from fathom.engine.scoring.trie import padded
 
@@ -107,7 +106,7 @@ def as_pair(tokenizer: PreTrainedTokenizerBase, tokens: Tokens, form: Form) -> P
     signs = _signs(tokenizer, len(spans), form)
     source: list[int] = []
     before = 0
-    for (start, stop), sign in zip(spans, signs, strict=False):
+    for (start, stop), sign in zip(spans, signs[: len(spans)], strict=True):
         source += [*tokens.ids[before:start].tolist(), sign]
         before = stop
     source += tokens.ids[before:].tolist()
@@ -132,8 +131,8 @@ def _split(tokens: Tokens, start: int, end: int | None) -> Pair:
         if end is None:
             raise BadInput("--form split: nothing precedes an answer, and the tokenizer has no EOS to read instead")
         source = np.array([end])
-    own = slice(start, None)
-    target = Tokens(tokens.ids[own], tokens.roles[own], tokens.words[own], tokens.mixed, tokens.spans[own])
+    part = slice(start, None)
+    target = Tokens(tokens.ids[part], tokens.roles[part], tokens.words[part], tokens.mixed, tokens.spans[part])
     return Pair(tuple(source.tolist()), target)
 
 
@@ -145,7 +144,7 @@ def _spans(tokens: Tokens, spans: Sequence[tuple[int, int]], signs: Sequence[int
         roles += [*tokens.roles[start:stop].tolist(), int(Role.TEMPLATE)]
         words += [*tokens.words[start:stop].tolist(), -1]
         places += [*tokens.spans[start:stop].tolist(), (0, 0)]
-    as_ids, as_roles, as_words, as_spans = (np.array(own, dtype=np.int64) for own in (ids, roles, words, places))
+    as_ids, as_roles, as_words, as_spans = (np.array(values, dtype=np.int64) for values in (ids, roles, words, places))
     return Tokens(as_ids, as_roles, as_words, tokens.mixed, as_spans)
 
 

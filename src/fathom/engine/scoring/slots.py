@@ -25,8 +25,7 @@ from transformers import PreTrainedTokenizerBase
 from fathom.data.templates import Prompt, Span
 from fathom.engine.models.base import Model
 from fathom.engine.models.encoder_decoder import EncoderDecoder
-from fathom.engine.scoring.head import same_token_log_probs
-from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.memory import Budget, same_token_log_probs
 from fathom.engine.scoring.seq2seq import Form, seq2seq_log_probs, slot_pair
 from fathom.engine.scoring.tokens import Role, Tokens, encode_masked
 
@@ -321,10 +320,7 @@ _Task = tuple[int, int, int]
 
 
 def _states(model: Model, slots: Sequence[Slot], masks: Sequence[int], learnt: Tensor | None) -> Tensor:
-    """Return the states at the masks of sequences of one length, shape (slots, most masks, d).
-
-    A slot with fewer masks repeats its last one.
-    """
+    """Return the states at the masks of sequences of one length, shape (slots, most masks, d)."""
     mask = model.tokenizer.mask_token_id
     ids = [[*slot.before, *[mask] * count, *slot.after] for slot, count in zip(slots, masks, strict=True)]
     first = torch.tensor([[len(slot.before)] for slot in slots], device=model.device)
@@ -361,11 +357,11 @@ def _batch_scores(
             columns = torch.from_numpy(column.reshape(-1)).to(states.device)
             start = 0
             for group in groups:
-                own = columns[start : start + group.tokens.size].view(group.tokens.shape)
+                column = columns[start : start + group.tokens.size].view(group.tokens.shape)
                 start += group.tokens.size
                 for number, scoring in enumerate(scorings):
                     if scoring.masks is kind:
-                        pooled = _pooled(log_probs, own, scoring.pooling)
+                        pooled = _pooled(log_probs, column, scoring.pooling)
                         yield SlotScores(number, rows[these], group.places, pooled)
 
 
@@ -380,10 +376,7 @@ def _scored_groups(
 
 
 def _pooled(log_probs: Tensor, columns: Tensor, pooling: SlotPooling) -> Tensor:
-    """:param log_probs: shape (slots, masks, tokens).
-    :param columns: the n tokens of each candidate, shape (candidates, n); a single mask serves all n.
-    :returns: shape (slots, candidates).
-    """
+    """:param log_probs: shape (slots, masks, tokens)."""
     last = log_probs.shape[1] - 1
     score = log_probs[:, 0].index_select(1, columns[:, 0])
     if pooling is SlotPooling.FIRST:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from itertools import chain, pairwise
-from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Encoding
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from fathom.base.errors import BadInput
@@ -32,8 +32,6 @@ class Role(IntEnum):
 
 OVERRIDDEN = ("__call__", "_encode_plus")
 """Methods in which some tokenizers of transformers change the text."""
-TOKENISING = Lock()
-"""Truncation is switched off for each call, so no other thread may use the tokenizer meanwhile."""
 SCORED_TEXT = {"answer_text": "with the white space before it"}
 """Part of the identity of runs that score answers by themselves: earlier ones did not score a space of its own."""
 ANCHOR = ","
@@ -204,16 +202,13 @@ def token_texts(tokenizer: PreTrainedTokenizerBase, text: str, tokens: Tokens) -
     return texts
 
 
-def _encodings(tokenizer: PreTrainedTokenizerBase, texts: list[str], special: bool) -> Sequence[Any]:
+def _encodings(tokenizer: PreTrainedTokenizerBase, texts: list[str], special: bool) -> Sequence[Encoding]:
     """Call the tokenizers library directly unless transformers changes the text; its unused lists double the time."""
-    with TOKENISING:
-        if not all(
-            getattr(type(tokenizer), name, None) is getattr(PreTrainedTokenizerFast, name) for name in OVERRIDDEN
-        ):
-            return tokenizer(texts, add_special_tokens=special, verbose=False).encodings or ()
-        tokenizer(texts[:1], add_special_tokens=special, verbose=False)  # switches off truncation and padding
-        encodings: Sequence[Any] = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=special)
-        return encodings
+    if not all(getattr(type(tokenizer), name, None) is getattr(PreTrainedTokenizerFast, name) for name in OVERRIDDEN):
+        return tokenizer(texts, add_special_tokens=special, verbose=False).encodings or ()
+    tokenizer(texts[:1], add_special_tokens=special, verbose=False)  # switches off truncation and padding
+    encodings: Sequence[Encoding] = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=special)
+    return encodings
 
 
 class _Encodings(NamedTuple):
@@ -235,7 +230,7 @@ class _Encodings(NamedTuple):
     bounds: NDArray[np.int64]
 
     @classmethod
-    def from_encodings(cls, encodings: Sequence[Any]) -> _Encodings:
+    def from_encodings(cls, encodings: Sequence[Encoding]) -> _Encodings:
         lengths = np.array([len(encoding) for encoding in encodings], dtype=np.int64)
         offsets = _flat(chain.from_iterable(encoding.offsets for encoding in encodings)).reshape(-1, 2)
         start, end = np.ascontiguousarray(offsets.T)
@@ -267,10 +262,7 @@ def _flat(values: Iterable[Iterable[int]]) -> NDArray[np.int64]:
 
 
 def _layers(spans: Sequence[Sequence[tuple[int, int]]]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield starts and ends of the first span of each text, then the second, …, shape (texts,) each.
-
-    A text with fewer spans has an empty one at 0.
-    """
+    """Yield starts and ends of the first span of each text, then the second, …, shape (texts,) each."""
     for number in range(max(map(len, spans))):
         layer = _flat(spanned[number] if number < len(spanned) else (0, 0) for spanned in spans).reshape(-1, 2)
         yield layer[:, 0], layer[:, 1]
@@ -310,12 +302,9 @@ def _is_mixed(prompt: Prompt, start: int, end: int) -> bool:
 
 
 def _with_bos(
-    prompts: Sequence[Prompt], encodings: Sequence[Any], row: _Encodings, roles: NDArray[np.int64], first: int
+    prompts: Sequence[Prompt], encodings: Sequence[Encoding], row: _Encodings, roles: NDArray[np.int64], first: int
 ) -> tuple[_Encodings, NDArray[np.int64]]:
-    """Put *first*, which is never scored, in front of each text.
-
-    Some tokenizers always add it themselves. A text that spells it has characters there.
-    """
+    """Put *first*, which is never scored, in front of each text."""
     begins, filled = row.bounds[:-1], np.diff(row.bounds) > 0
     present = np.zeros(len(prompts), dtype=bool)
     present[filled] = row.ids[begins[filled]] == first
@@ -334,7 +323,7 @@ def _with_bos(
     return longer, np.insert(roles, before, int(Role.SPECIAL))
 
 
-def _spelled_out(prompt: Prompt, encoding: Any) -> bool:
+def _spelled_out(prompt: Prompt, encoding: Encoding) -> bool:
     """Check whether the first token is the start of the text itself."""
     start, end = encoding.offsets[0]
     return bool(prompt.text[start:end] == encoding.tokens[0])
@@ -368,10 +357,7 @@ def context_of(before: str) -> str:
 
 
 def _tokens_after(tokenizer: PreTrainedTokenizerBase, names: Sequence[str], anchor: str, space: str) -> list[list[int]]:
-    """Return the tokens of each name after *anchor*.
-
-    If the anchor's tokens change, those after :data:`ANCHOR`; if these change as well, those of the name alone.
-    """
+    """Return the tokens of each name after *anchor*."""
     [before] = _encode_alone(tokenizer, [anchor])
     anchored = _encode_alone(tokenizer, [anchor + space + name for name in names])
     keeps = [ids[: len(before)] == before for ids in anchored]

@@ -1,10 +1,11 @@
-"""Texts as vectors.
+"""Texts as vectors, and ranks by cosine among many candidates.
 
-Causal models: the state that the head sees at the last token (PromptEOL, Jiang et al. 2024). Prompts with a shared
-prefix, such as few-shot prompts, run it once; the rests are packed, many per pass, under a mask that shows each of them
-the prefix and itself. If little is shared, or the model refuses such a mask, prompts of similar length run in plain
-batches, padded on the right, where a causal model does not look.
+Causal models: the state that the head sees at the last token (PromptEOL, Jiang et al. 2024). If prompts share most of
+their tokens, as few-shot prompts do, each node of their trie runs once over a cache. Else, or if the model refuses
+that, prompts of similar length run in plain batches, padded on the right, where a causal model does not look.
 Encoders: the mean of all states or the first one, in batches of one length.
+
+Ranks are counted in blocked matrix products: memory holds some queries × some candidates, regardless of their numbers.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.base.errors import BadInput
 from fathom.data.templates import Prompt
 from fathom.engine.models.base import Attention, Model
-from fathom.engine.models.cache import KeyValues
-from fathom.engine.scoring.evidence import some_of
-from fathom.engine.scoring.memory import Budget
+from fathom.engine.scoring.causal import over_cache
+from fathom.engine.scoring.memory import Budget, some_of
+from fathom.engine.scoring.rows import RankResult, Ranks
 from fathom.engine.scoring.tokens import encode_causal, encode_masked
-from fathom.engine.scoring.trie import padded
+from fathom.engine.scoring.trie import Lookup, Trie, build_trie, padded
 
-BLOCK = 256
-"""Tokens per packed sequence: enough to share the work on the prefix, few enough for the quadratic mask."""
-WORTH_SHARING = 512
-"""Least number of tokens saved by running a shared prefix separately, which takes another pass."""
+WORTH_SHARING = 0.5
+"""Least share of all tokens that is run once instead of again: passes over a cache are short."""
+
 Ids = tuple[int, ...]
 
 
@@ -142,10 +143,10 @@ def _compare(
             budget.evidence.add_states(model, path, rows[[number]], alone[None])
 
 
-_Pass = tuple[Sequence[Ids], Tensor]
+_Batch = tuple[Sequence[Ids], Tensor]
 
 
-def _gathered(model: Model, sequences: Sequence[Ids], passes: Iterable[_Pass]) -> Tensor:
+def _gathered(model: Model, sequences: Sequence[Ids], passes: Iterable[_Batch]) -> Tensor:
     """Return the vector of each sequence from the passes; NaN if there is none."""
     place: dict[Ids, int] = {}
     parts = []
@@ -159,117 +160,31 @@ def _gathered(model: Model, sequences: Sequence[Ids], passes: Iterable[_Pass]) -
     return torch.cat([*parts, missing])[rows]
 
 
-def _by_passes(model: Model, sequences: Sequence[Ids], pooling: Pooling, budget: Budget) -> Iterator[_Pass]:
+def _by_passes(model: Model, sequences: Sequence[Ids], pooling: Pooling, budget: Budget) -> Iterator[_Batch]:
     """Yield sequences and their vectors, pass by pass."""
     if model.attention is not Attention.CAUSAL or pooling is not Pooling.LAST:
         yield from _by_equal_lengths(model, sequences, pooling, budget)
         return
-    plain: list[Ids] = []
-    for group in prefix_groups(sequences):
-        if group.saves >= WORTH_SHARING and model.refuses_cache(max(map(len, group.members))) is None:
-            yield from _by_shared_prefix(model, group, budget)
-        else:
-            plain += group.members
-    yield from _by_padded_batches(model, plain, budget)
+    trie, total = build_trie(sequences), sum(map(len, sequences))
+    longest = max(map(len, sequences), default=0)
+    if total - len(trie.tokens) >= WORTH_SHARING * total and model.refuses_cache(longest) is None:
+        yield from _by_shared_prefixes(model, sequences, trie, budget)
+    else:
+        yield from _by_padded_batches(model, sequences, budget)
 
 
-class PrefixGroup(NamedTuple):
-    """Sequences with a prefix of *shared* tokens, each with at least one more."""
+def _by_shared_prefixes(model: Model, sequences: Sequence[Ids], trie: Trie, budget: Budget) -> Iterator[_Batch]:
+    """Run each node of the trie of all sequences once."""
+    ending = Lookup(trie.paths.max(axis=1))  # preorder: the last node is the highest
 
-    shared: int
-    members: tuple[Ids, ...]
+    def last(nodes: NDArray[np.int64], hidden: Tensor) -> _Batch:
+        row, number = ending.find(nodes)
+        return [sequences[place] for place in number.tolist()], hidden[torch.from_numpy(row).to(model.device)]
 
-    @property
-    def saves(self) -> int:
-        """Number of tokens that need not run again."""
-        return self.shared * (len(self.members) - 1)
-
-
-def prefix_groups(sequences: Sequence[Ids]) -> list[PrefixGroup]:
-    """Group neighbours in lexicographic order while that is less work than running them separately."""
-    groups: list[list[Ids]] = []
-    prefixes: list[int] = []
-    for ids in sorted(sequences):
-        common = min(_common(groups[-1][-1], ids), len(ids) - 1, prefixes[-1]) if groups else 0
-        if groups and (prefixes[-1] - common) * len(groups[-1]) <= common:
-            prefixes[-1] = common
-            groups[-1].append(ids)
-        else:
-            groups.append([ids])
-            prefixes.append(len(ids) - 1)
-    return [
-        PrefixGroup(shared if len(members) > 1 else 0, tuple(members))
-        for shared, members in zip(prefixes, groups, strict=True)
-    ]
+    return over_cache(model, trie, np.arange(len(trie.tokens)), budget, None, last)
 
 
-def _common(first: Ids, second: Ids) -> int:
-    for place, pair in enumerate(zip(first, second, strict=False)):
-        if pair[0] != pair[1]:
-            return place
-    return min(len(first), len(second))
-
-
-def _by_shared_prefix(model: Model, group: PrefixGroup, budget: Budget) -> Iterator[_Pass]:
-    prefix = torch.tensor([group.members[0][: group.shared]], device=model.device)
-    places = torch.arange(group.shared, device=model.device)[None]
-    [(_, past)] = budget.batches(1, lambda _: (prefix, 1), lambda ids: model.grow(None, model.embed(ids), places)[1])
-    members = sorted(group.members, key=len, reverse=True)
-    passes = budget.batches(
-        len(members),
-        lambda start: _pack(members, group.shared, start, budget),
-        lambda blocks: _run_blocks(model, past, group.shared, blocks),
-    )
-    for blocks, states in passes:
-        yield [ids for block in blocks for ids in block], states
-
-
-def _pack(members: Sequence[Ids], shared: int, start: int, budget: Budget) -> tuple[list[list[Ids]], int]:
-    """Return as many blocks of about :data:`BLOCK` tokens as fit one pass, and the member after them."""
-    size = max(min(BLOCK, budget.tokens), len(members[start]) - shared)
-    blocks: list[list[Ids]] = [[]]
-    room = size
-    for place in range(start, len(members)):
-        rest = len(members[place]) - shared
-        if rest > room:
-            if (len(blocks) + 1) * size > budget.tokens:
-                return blocks, place
-            blocks.append([])
-            room = size
-        blocks[-1].append(members[place])
-        room -= rest
-    return blocks, len(members)
-
-
-def _run_blocks(model: Model, past: KeyValues, shared: int, blocks: list[list[Ids]]) -> Tensor:
-    """Return the state at the last token of each member in turn."""
-    width = max(sum(len(ids) - shared for ids in block) for block in blocks)
-    tokens = np.zeros((len(blocks), width), dtype=np.int64)
-    places = np.full((len(blocks), width), shared, dtype=np.int64)
-    owner = np.tile(-1 - np.arange(width), (len(blocks), 1))  # a padding token sees itself only
-    last: list[tuple[int, int]] = []
-    for row, block in enumerate(blocks):
-        column = 0
-        for number, ids in enumerate(block):
-            after = column + len(ids) - shared
-            tokens[row, column:after] = ids[shared:]
-            places[row, column:after] = np.arange(shared, len(ids))
-            owner[row, column:after] = number
-            last.append((row, after - 1))
-            column = after
-
-    def tensor(array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(model.device)
-
-    owners, order = tensor(owner), torch.arange(width, device=model.device)
-    itself = (owners[:, :, None] == owners[:, None, :]) & (order[None, :] <= order[:, None])
-    visible = torch.cat([itself.new_ones((len(blocks), width, shared)), itself], dim=2)
-    hidden, _ = model.grow(past.repeat(len(blocks)), model.embed(tensor(tokens)), tensor(places), visible)
-    at = tensor(np.array(last))
-    return hidden[at[:, 0], at[:, 1]]
-
-
-def _by_padded_batches(model: Model, sequences: Sequence[Ids], budget: Budget) -> Iterator[_Pass]:
+def _by_padded_batches(model: Model, sequences: Sequence[Ids], budget: Budget) -> Iterator[_Batch]:
     def run(ids: Tensor, at: Tensor) -> Tensor:
         return model.hidden(model.embed(ids))[torch.arange(len(at), device=at.device), at]
 
@@ -277,7 +192,7 @@ def _by_padded_batches(model: Model, sequences: Sequence[Ids], budget: Budget) -
     return _by_batches(model, sequences, budget, run, equal=equal)
 
 
-def _by_equal_lengths(model: Model, sequences: Sequence[Ids], pooling: Pooling, budget: Budget) -> Iterator[_Pass]:
+def _by_equal_lengths(model: Model, sequences: Sequence[Ids], pooling: Pooling, budget: Budget) -> Iterator[_Batch]:
     def run(ids: Tensor, at: Tensor) -> Tensor:
         if pooling is Pooling.MEAN:
             return model.hidden(model.embed(ids)).float().mean(dim=1)
@@ -294,7 +209,7 @@ def _by_batches(
     run: Callable[[Tensor, Tensor], Tensor],
     *,
     equal: bool,
-) -> Iterator[_Pass]:
+) -> Iterator[_Batch]:
     """:param run: gets ids, shape (b, n), padded on the right unless of *equal* lengths, and the last place of each."""
     sequences = sorted(sequences, key=len)
     lengths = [len(ids) for ids in sequences]
@@ -308,3 +223,192 @@ def _by_batches(
         return run(torch.from_numpy(padded(batch, 0)).to(model.device), at)
 
     return budget.batches(len(sequences), pack, states)
+
+
+CANDIDATES = 8192
+"""Candidates per matrix product."""
+CELLS = 16 * 1024 * 1024
+"""Cosines held at a time: 64 MiB of float32."""
+
+Places = NDArray[np.int64]
+
+
+class VectorSpace:
+    """The vectors of a candidate set. Candidates whose vectors have one origin share a row, hence all scores.
+
+    :param rows: the row of each candidate, shape (candidates,).
+    :param take: returns vectors of some rows, float32, shape (rows, d); NaN for candidates without one.
+    """
+
+    def __init__(self, rows: Places, take: Callable[[Places], NDArray[np.float32]]) -> None:
+        self.distinct, self.column, self.weight = np.unique(rows, return_inverse=True, return_counts=True)
+        self.column = self.column.reshape(-1)
+        self.take = take
+        self._by_column = np.argsort(self.column, kind="stable")
+        self._ends = np.cumsum(self.weight)
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    def vectors(self, columns: Places, device: torch.device) -> Tensor:
+        """Return vectors of length 1, or NaN."""
+        return unit(torch.from_numpy(self.take(self.distinct[columns])).to(device))
+
+    def candidates_of(self, column: int) -> Places:
+        end = self._ends[column]
+        return self._by_column[end - self.weight[column] : end]
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Scale vectors to length 1 in float32; NaN for a vector without direction (zero, or not finite)."""
+    vectors = vectors.float()
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return torch.where(torch.isfinite(length) & (length > 0), vectors / length, torch.nan)
+
+
+class _RankCounts(NamedTuple):
+    """Numbers of candidates above each gold answer and equal to it (itself included)."""
+
+    above: Places
+    level: Places
+
+
+def rank_by_cosine(
+    queries: Tensor,
+    space: VectorSpace,
+    gold: Sequence[Sequence[int]],
+    known: Sequence[Sequence[int]],
+    *,
+    top: int,
+    keep_scores: bool = False,
+) -> list[RankResult]:
+    """Rank the gold answers of each query among all candidates; candidates without a vector come last.
+
+    :param queries: finite vectors, shape (queries, d).
+    :param gold: places of each query's gold answers.
+    :param known: places to exclude from the ranking of the best gold answer.
+    :param top: length of the top list.
+    :param keep_scores: return all cosines, too; for small spaces.
+    """
+    step = max(1, min(len(queries), CELLS // min(CANDIDATES, len(space.distinct))))
+    rankings = []
+    for start in range(0, len(queries), step):
+        some = slice(start, start + step)
+        rankings += _Pass(unit(queries[some]), space, gold[some], known[some], top, keep_scores).run()
+    return rankings
+
+
+class _Pass:
+    """Some queries against all candidates, block by block."""
+
+    def __init__(
+        self,
+        queries: Tensor,
+        space: VectorSpace,
+        gold: Sequence[Sequence[int]],
+        known: Sequence[Sequence[int]],
+        top: int,
+        keep_scores: bool,
+    ) -> None:
+        self.queries, self.space, self.gold, self.top = queries, space, gold, top
+        self.best = torch.full((len(queries), 0), -torch.inf, device=queries.device)
+        self.best_column = torch.zeros((len(queries), 0), dtype=torch.long, device=queries.device)
+        self.kept: list[Tensor] | None = [] if keep_scores else None
+        # Watched: the gold answers of each query in turn, followed by other filtered answers.
+        watched = [list(dict.fromkeys([*right, *others])) for right, others in zip(gold, known, strict=True)]
+        self.starts = np.cumsum([0, *(len(places) for places in watched)])
+        self.watcher = np.repeat(np.arange(len(queries)), np.diff(self.starts))
+        self.watched = space.column[np.array([place for places in watched for place in places], dtype=np.int64)]
+        golds = [np.arange(len(right)) + start for right, start in zip(gold, self.starts[:-1], strict=True)]
+        self.counted = np.concatenate(golds)
+
+    def run(self) -> list[RankResult]:
+        width = len(self.space.distinct)
+        scores = self._watched_scores()
+        counts = _RankCounts(np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64))
+        for start in range(0, width, CANDIDATES):
+            columns = np.arange(start, min(start + CANDIDATES, width))
+            block = self._cosines(columns, scores)
+            self._count(block, columns, scores, counts)
+            self._remember_best(block, start)
+            if self.kept is not None:
+                self.kept.append(block)
+        return [self._result(query, scores, counts) for query in range(len(self.queries))]
+
+    def _watched_scores(self) -> Tensor:
+        """Return their cosines, -inf for none; the matrix products reuse them, so that equal scores stay equal."""
+        columns, at = np.unique(self.watched, return_inverse=True)
+        scores = torch.empty(len(self.watched), device=self.queries.device)
+        watcher = self._on_device(self.watcher)
+        for start in range(0, len(columns), CANDIDATES):
+            vectors = self.space.vectors(columns[start : start + CANDIDATES], self.queries.device)
+            inside = np.flatnonzero((at >= start) & (at < start + CANDIDATES))
+            for piece in np.array_split(inside, max(1, len(inside) // 4096)):
+                candidates = vectors[self._on_device(at[piece] - start)]
+                scores[self._on_device(piece)] = (self.queries[watcher[self._on_device(piece)]] * candidates).sum(dim=1)
+        return torch.nan_to_num(scores, nan=-torch.inf)
+
+    def _cosines(self, columns: Places, watched_scores: Tensor) -> Tensor:
+        """Return cosines, shape (queries, columns); -inf for candidates without a vector."""
+        block = self.queries @ self.space.vectors(columns, self.queries.device).T
+        block.nan_to_num_(nan=-torch.inf)
+        inside = np.flatnonzero((self.watched >= columns[0]) & (self.watched <= columns[-1]))
+        where = (self._on_device(self.watcher[inside]), self._on_device(self.watched[inside] - columns[0]))
+        block[where] = watched_scores[self._on_device(inside)]
+        return block
+
+    def _count(self, block: Tensor, columns: Places, watched_scores: Tensor, counts: _RankCounts) -> None:
+        weight = self.space.weight[columns]
+        weights = None if (weight == 1).all() else self._on_device(weight)
+        for first in range(0, len(self.counted), len(block)):
+            some = self.counted[first : first + len(block)]
+            watchers = self.watcher[some]
+            one_each = len(watchers) == len(block) and (watchers == np.arange(len(block))).all()
+            rows = block if one_each else block[self._on_device(watchers)]
+            threshold = watched_scores[self._on_device(some), None]
+            counts.above[some] += _how_many(rows > threshold, weights)
+            counts.level[some] += _how_many(rows == threshold, weights)
+
+    def _remember_best(self, block: Tensor, first: int) -> None:
+        best, column = torch.topk(block, min(self.top, block.shape[1]), dim=1)
+        best, column = torch.cat([self.best, best], dim=1), torch.cat([self.best_column, column + first], dim=1)
+        self.best, order = torch.topk(best, min(self.top, best.shape[1]), dim=1)
+        self.best_column = column.gather(1, order)
+
+    def _result(self, query: int, watched_scores: Tensor, counts: _RankCounts) -> RankResult:
+        part = slice(self.starts[query], self.starts[query + 1])
+        scores, above, level = watched_scores[part].cpu().numpy(), counts.above[part], counts.level[part]
+        golds = range(len(self.gold[query]))
+        has = [number for number in golds if scores[number] > -np.inf]
+        result = RankResult(
+            None,
+            [float(scores[number]) if number in has else float("nan") for number in golds],
+            [Ranks.below(int(above[n]), int(level[n]) - 1).realistic if n in has else float("nan") for n in golds],
+            self._best_of(query),
+        )
+        if has:
+            best = max(has, key=lambda number: scores[number])
+            higher = int(above[best] - (scores > scores[best]).sum())
+            result.ranks = Ranks.below(higher, int(level[best] - (scores == scores[best]).sum()))
+        if self.kept is not None:
+            row = torch.cat([block[query] for block in self.kept]).cpu().numpy()
+            result.scores = row[self.space.column]
+        return result
+
+    def _best_of(self, query: int) -> list[tuple[int, float]]:
+        pairs = zip(self.best_column[query].tolist(), self.best[query].tolist(), strict=True)
+        return [
+            (int(place), score)
+            for column, score in pairs
+            if score > -np.inf
+            for place in self.space.candidates_of(column)
+        ]
+
+    def _on_device(self, array: Places) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.queries.device)
+
+
+def _how_many(which: Tensor, weights: Tensor | None) -> Places:
+    """Sum the *weights* of true columns in each row; None for weights of 1."""
+    counted = torch.count_nonzero(which, dim=1) if weights is None else (which * weights).sum(dim=1)
+    return counted.cpu().numpy()

@@ -11,11 +11,9 @@ from pathlib import Path
 from fathom.base.errors import BadInput
 from fathom.base.progress import Progress, unseen
 from fathom.engine.models.options import ServerOptions
-from fathom.probes.run.command import Command
-from fathom.probes.run.parts import Part, evaluate_part
-from fathom.probes.run.request import RunRequest
-from fathom.probes.run.shards import evaluate_shards
-from fathom.probes.shared_options import HERE
+from fathom.probes.options import HERE
+from fathom.probes.run.request import Command, RunRequest
+from fathom.probes.run.shards import Part, evaluate_part, evaluate_shards
 from fathom.store.folder import RunFolder
 from fathom.store.locks import exclusive_folder, shared_folder
 

@@ -27,15 +27,14 @@ from torch.nn.functional import embedding
 
 from fathom.base.progress import unseen
 from fathom.data.queries import QuerySet
-from fathom.engine.models.base import Identity, LinearHead, Model, Reply
-from fathom.engine.models.cache import KeyValues, States
+from fathom.engine.models.base import Identity, KeyValues, LinearHead, Model, Reply, States
 from fathom.engine.models.encoder_decoder import EncoderDecoder
 from fathom.engine.models.generation import generate_greedily
 from fathom.engine.models.likelihoods import LikelihoodServer
 from fathom.engine.models.local import LocalModel
 from fathom.engine.models.parts import load_causal_tokenizer
 from fathom.engine.models.server import ChatServer
-from fathom.engine.scoring.head import target_log_probs
+from fathom.engine.scoring.memory import target_log_probs
 from fathom.engine.scoring.rows import Columns
 from fathom.probes.models import is_served, loading_key, open_shape
 from fathom.probes.options import ProbeOptions
@@ -103,10 +102,10 @@ class CountedModel(LocalModel):
     def grow(
         self, past: KeyValues | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
     ) -> tuple[Tensor, KeyValues]:
-        known = positions if past is None else torch.cat([past.positions, positions], dim=1)
+        places = positions if past is None else torch.cat([past.positions, positions], dim=1)
         rows, length, _ = vectors.shape
         self.note("masked", rows, length, 0 if past is None else len(past))
-        return vectors, KeyValues([], known)
+        return vectors, KeyValues([], places)
 
     def advance(self, past: States | None, vectors: Tensor) -> tuple[Tensor, States]:
         self.note("plain", *vectors.shape[:2])
@@ -168,7 +167,7 @@ def counted(shape: Model, reply_tokens: int) -> CountedModel | CountedPairs:
 class Stopwatch:
     """Times passes of a model; those of one shape once."""
 
-    def __init__(self, model: Any, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, model: LocalModel | EncoderDecoder, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
         self.model, self.width = model, getattr(model.network.config.get_text_config(), "hidden_size", 768)
         self._known: dict[Pass, float] = {}
@@ -179,9 +178,9 @@ class Stopwatch:
         :param passes: how many there are of each.
         """
         total = 0.0
-        for kind in sorted({one.kind for one in passes}):
-            alike = sorted((one for one in passes if one.kind == kind), key=lambda one: one.cost(self.width))
-            costs = np.array([passes[one] * one.cost(self.width) for one in alike])
+        for kind in sorted({run.kind for run in passes}):
+            alike = sorted((run for run in passes if run.kind == kind), key=lambda run: run.cost(self.width))
+            costs = np.array([passes[run] * run.cost(self.width) for run in alike])
             place = (np.cumsum(costs) - costs / 2) / costs.sum()
             for number in range(STRATA):
                 inside = np.flatnonzero((place * STRATA).astype(int) == number).tolist()
@@ -190,20 +189,20 @@ class Stopwatch:
                     total += self._time(middle) / middle.cost(self.width) * float(costs[inside].sum())
         return total
 
-    def _time(self, one: Pass) -> float:
+    def _time(self, run: Pass) -> float:
         """Return the seconds of a pass; of a long one, those of a part of it times their ratio."""
-        rows, length = 1, min(one.length, 128)
-        while one not in self._known:
-            part = one._replace(rows=rows, length=length)
+        rows, length = 1, min(run.length, 128)
+        while run not in self._known:
+            part = run._replace(rows=rows, length=length)
             seconds = min(self._run(part), self._run(part))
-            if part == one or seconds > LONG:
-                self._known[one] = seconds * one.cost(self.width) / part.cost(self.width)
-            rows, length = min(2 * rows, one.rows), min(2 * length, one.length)
-        return self._known[one]
+            if part == run or seconds > LONG:
+                self._known[run] = seconds * run.cost(self.width) / part.cost(self.width)
+            rows, length = min(2 * rows, run.rows), min(2 * length, run.length)
+        return self._known[run]
 
     @torch.inference_mode()
-    def _run(self, one: Pass) -> float:
-        work = self._work(one)
+    def _run(self, run: Pass) -> float:
+        work = self._work(run)
         wait = partial(torch.cuda.synchronize, self.model.device) if self.model.device.type == "cuda" else int
         wait()
         began = self.clock()
@@ -211,9 +210,9 @@ class Stopwatch:
         wait()
         return self.clock() - began
 
-    def _work(self, one: Pass) -> Callable[[], object]:
+    def _work(self, run: Pass) -> Callable[[], object]:
         """Return a function that runs a pass; what is seen of a past is left to :meth:`Pass.cost`."""
-        model, (kind, rows, length, past) = self.model, one
+        model, (kind, rows, length, past) = self.model, run
         ids = torch.arange(rows * length, device=model.device).view(rows, length) % model.vocabulary_size
         if isinstance(model, EncoderDecoder):
             read = torch.ones((rows, past if kind == "decode" else length), dtype=torch.bool, device=model.device)
@@ -291,7 +290,7 @@ class Forecaster:
             work = _Sample(request.with_model(stand_in), Path(folder), self.clock)
         seconds = STARTING + self._opening + work.seconds + watch.seconds(work.passes)
         size = watch.model.parameters * watch.model.dtype.itemsize
-        tokens = sum(count * one.rows * one.length for one, count in work.passes.items() if one.kind != HEAD)
+        tokens = sum(count * run.rows * run.length for run, count in work.passes.items() if run.kind != HEAD)
         here = sum(weight.numel() * weight.element_size() for weight in watch.model.network.parameters())
         kept = KEPT if watch.model.device.type == "cpu" else 0
         memory = _peak_bytes(watch.model.device) + size - here + kept
@@ -334,7 +333,7 @@ class _Sample:
         times = sum(texts.values()) / max(1, sampled)
         self.queries, self.texts = setup.queries.num_rows, sum(texts.values())
         self.seconds = middle - began + times * (clock() - middle)
-        self.passes = {one: once[one] + times * model.passes[one] for one in once | model.passes}
+        self.passes = {run: once[run] + times * model.passes[run] for run in once | model.passes}
         self.notes = (
             [f"{some} of {len(setup.plan)} shards, which were tried, are like the others"]
             if some < len(setup.plan)

@@ -1,19 +1,25 @@
-"""Results of other tools as run folders: lm-pub-quiz, and lm-evaluation-harness's log of BEAR or an exported task.
+"""Results of other tools as run folders (lm-pub-quiz, lm-evaluation-harness), and runs for Every Eval Ever.
 
-Queries, ids and groups come from the data set, so that imported runs compare with Fathom's own.
+Queries, ids and groups come from the data set, so that imported runs compare with Fathom's own. lm-evaluation-harness
+logs BEAR or an exported task. Every Eval Ever takes a JSON file of numbers and a line for each scored prediction, as
+``data/fathom/DEVELOPER/MODEL/ID.json`` and ``ID_samples.jsonl``.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import numpy as np
 
 from fathom._version import VERSION
-from fathom.base.errors import BadInput
+from fathom.base.errors import BadInput, refuse
 from fathom.base.reading import Faults, Json, first_few, read_json_lines, repetition, shown, stands
 from fathom.data.formats import read
 from fathom.data.formats.base import read_object
@@ -22,7 +28,13 @@ from fathom.engine.scoring.rows import Columns, PromptedQuery, score_columns
 from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
 from fathom.probes.run.setup import declarations, digest_of, tables
+from fathom.results.estimates import Estimate
+from fathom.results.facts import ACCURACY, names_of
+from fathom.results.rows import Rows
+from fathom.results.summary import RunNumbers
+from fathom.store.files import write_json, write_json_lines
 from fathom.store.folder import RunFolder
+from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom.store.predictions import Scoring
 
 QUIZ = "metadata_results.json"
@@ -199,10 +211,10 @@ def _quiz_scores(row: Json, ids: Sequence[str], space: CandidateSet, reduction: 
         by_label = dict(zip(row["predicted_tokens"], row["pll_scores"], strict=True))
         return {f"{reduction}/full": [-float(by_label[name]) for name in space.names]}
     if "results" in row:
-        given = [[-float(surprisal) for _, surprisal in tokens] for tokens, _ in row["results"]]
+        values = [[-float(surprisal) for _, surprisal in tokens] for tokens, _ in row["results"]]
     else:
-        given = row["pll_scores"]
-    by_id = dict(zip(map(str, ids), given, strict=True))
+        values = row["pll_scores"]
+    by_id = dict(zip(map(str, ids), values, strict=True))
     scores = [by_id[id_] for id_ in space.ids]
     if isinstance(scores[0], list):
         means = [sum(some) / len(some) if some else float("nan") for some in scores]
@@ -231,7 +243,7 @@ def _read_harness(file: Path, data: QuerySet, faults: Faults) -> Results:
     rows = list(_harness_rows(file, data, by_id, faults))
     about_file = file.with_name(f"results_{match[1]}.json")
     about = read_object(about_file, faults, "an object with 'config'") if stands(about_file) else {}
-    config: Json = given if isinstance(given := about.get("config"), dict) else {}
+    config: Json = stated if isinstance(stated := about.get("config"), dict) else {}
     arguments = config.get("model_args") or {}
     if isinstance(arguments, str):
         arguments = dict(part.partition("=")[::2] for part in arguments.split(","))
@@ -260,3 +272,106 @@ def _harness_rows(file: Path, data: QuerySet, by_id: Mapping[str, Query], faults
             continue
         if checker.accepts(scored, line):
             yield scored
+
+
+SCHEMA = "0.3.0"
+SHARES = re.compile("accuracy|hits@.*|mrr|precision|recall|f1")
+"""Metrics between 0 and 1, of which higher is better."""
+
+
+def export_every_eval_ever(run: RunFolder, out: Path, organisation: str = "unknown") -> Path:
+    """Write a finished run as a folder, and return the file of its numbers.
+
+    :param organisation: that made the evaluation.
+    :raises BadInput: the run is unfinished, or the folder exists.
+    :raises MadeBefore: the same call has made it.
+    """
+    run.refuse_unfinished()
+    identity = run.manifest["identity"]
+    source = json.dumps([identity, run.manifest["circumstances"].get("begun")], sort_keys=True)
+    signature = signature_of("export every-eval-ever", {"organisation": organisation}, run=source)
+    refuse(obstacles(out, signature))
+    parts = ["unknown", *str(identity["model"]["name"]).rstrip("/").rsplit("/", 1)][-2:]
+    developer, model = (re.sub(r"[^\w.-]+", "-", part).strip("-.") or "unknown" for part in parts)
+    unique = UUID(bytes=hashlib.sha256(source.encode()).digest()[:16], version=4)
+    place, rows = Path("data", "fathom", developer, model), Rows(run)
+    shared = {"schema_version": SCHEMA, "evaluation_id": f"fathom/{developer}_{model}/{unique}"}
+    with whole_folder(out, signature) as folder:
+        (folder / place).mkdir(parents=True)
+        samples = folder / place / f"{unique}_samples.jsonl"
+        write_json_lines(samples, (shared | {"model_id": f"{developer}/{model}"} | row for row in _samples(rows)))
+        content = samples.read_bytes()
+        details = {"format": "jsonl", "file_path": str(place / samples.name), "hash_algorithm": "sha256"} | {
+            "checksum": hashlib.sha256(content).hexdigest(),
+            "total_rows": content.count(b"\n"),
+        }
+        about = shared | _about(identity, f"{developer}/{model}", organisation)
+        results = [
+            _result(rows, line.scoring, name, number, line.unscored)
+            for line in RunNumbers(run).headlines
+            for name, number in line.numbers.items()
+            if SHARES.fullmatch(name)
+        ]
+        numbers = about | {"evaluation_results": results, "detailed_evaluation_results": details}
+        write_json(folder / place / f"{unique}.json", numbers)
+    return out / place / f"{unique}.json"
+
+
+def _about(identity: dict[str, Any], model: str, organisation: str) -> dict[str, Any]:
+    facts = {name: str(value) for name, value in identity["model"].items() if value is not None}
+    details = {"deployment_type": "unknown", "model_availability": "unknown"} | facts
+    source = {"source_name": "Fathom", "source_type": "evaluation_run", "evaluator_relationship": "other"}
+    return {
+        "retrieved_timestamp": str(time.time()),
+        "source_metadata": source | {"source_organization_name": organisation},
+        "eval_library": {"name": "fathom", "version": str(identity.get("version", VERSION))},
+        "model_info": {"name": facts["name"], "id": model, "additional_details": details},
+    }
+
+
+def _result(rows: Rows, scoring: str, name: str, number: Estimate, unscored: int) -> dict[str, Any]:
+    data, evaluation = rows.identity["data"], _evaluation(rows, scoring)
+    method = f"95 % interval, sampling unit: {number.sample}"
+    ends = {"lower": number.low, "upper": number.high, "confidence_level": 0.95, "method": method}
+    details = {"recipe": number.recipe, "unscored": str(unscored)}
+    about = {key: str(value) for key, value in data.items()}
+    return {
+        "evaluation_result_id": f"{evaluation}/{name}",
+        "evaluation_name": evaluation,
+        "source_data": {"dataset_name": str(data["name"]), "source_type": "other", "additional_details": about},
+        "metric_config": {"metric_id": name, "metric_name": name, "lower_is_better": False}
+        | {"score_type": "continuous", "min_score": 0.0, "max_score": 1.0},
+        "score_details": {"score": number.value, "details": details}
+        | {"uncertainty": {"num_samples": number.n} | ({"confidence_interval": ends} if number.ends else {})},
+    }
+
+
+def _evaluation(rows: Rows, scoring: str) -> str:
+    return f"{rows.identity['data']['name']}/{rows.identity['probe']}/{scoring}"
+
+
+def _samples(rows: Rows) -> Iterator[dict[str, Any]]:
+    """Yield the scored predictions, each with its first answers and its expected credit over ties."""
+    names, credit = names_of(rows.candidates), rows.hits(1)
+    written = rows.table.column("answers").to_pylist() if "answers" in rows.table.column_names else {}
+    for place in rows.scored.nonzero()[0].tolist():
+        query, evaluation = int(rows.query[place]), _evaluation(rows, rows.scoring[place])
+        prompt, _ = rows.asked(place)
+        gold, first = (
+            [names.get(id_, id_) for id_ in ids] for ids in (rows.gold[query], sorted(rows.top_answers(place)))
+        )
+        raw = (written and written[place]) or first
+        taken = {"turn_idx": 0, "source": "output.raw", "extraction_method": "custom", "is_terminal": True}
+        choices = list(rows.candidates[rows.spaces[query] or ""][1]) if len(rows.scores(place)) else None
+        yield {
+            "evaluation_name": evaluation,
+            "evaluation_result_id": f"{evaluation}/{ACCURACY}",
+            "sample_id": f"{rows.query_ids[query]}#{rows.template[place]}",
+            "sample_hash": hashlib.sha256("".join([prompt, *gold]).encode()).hexdigest(),
+            "interaction_type": "single_turn",
+            "input": {"raw": prompt, "reference": gold, "choices": choices},
+            "output": {"raw": raw},
+            "answer_attribution": [taken | {"extracted_value": answer} for answer in raw],
+            "evaluation": {"score": float(credit[place]), "is_correct": bool(credit[place] > 0.5)},
+            "metadata": {"relation": rows.relations[query], "fact": rows.fact_ids[query] or rows.query_ids[query]},
+        }

@@ -1,14 +1,18 @@
-"""What is asked of a run, made once: its probe, model, data and options."""
+"""What is asked of a run, made once: its probe, model, data and options; and the command that made it."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from copy import copy
+from pathlib import Path
 from typing import Any
 
+from fathom.base.options import typed
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import SelectedData, narrow, select
 from fathom.probes import PROBES, Entry
-from fathom.probes.shared_options import EvaluationOptions
+from fathom.probes.options import EvaluationOptions, ProbeOptions
 
 
 class RunRequest:
@@ -56,3 +60,34 @@ class RunRequest:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._narrowed = narrow(self.source, self.options)
+
+
+Command = Mapping[str, Any]
+"""``probe``, ``model``, ``data`` and ``options`` that differ from their defaults."""
+_FILES = ("adapter", "tokenizer")
+"""Options that are names of a hub or folders here."""
+
+
+def command_of(probe: str, model: object, data: object, options: ProbeOptions) -> Command | None:
+    """Return the command of a run, with absolute paths; None for models and data that have no name.
+
+    It has no keys: options name the environment variable with a key, and addresses with a password are refused.
+    """
+    if not isinstance(model, str | Path) or not isinstance(data, str | Path):
+        return None
+    changed = options.model_dump(mode="json", exclude_defaults=True)
+    for name, value in changed.items():
+        if name in _FILES or isinstance(getattr(options, name), Path):
+            changed[name] = _absolute(value)
+    return {"probe": probe, "model": _absolute(model), "data": _absolute(data), "options": changed}
+
+
+def _absolute(name: str | Path) -> str:
+    return str(Path(name).absolute()) if Path(name).exists() else str(name)
+
+
+def command_line(command: Command, out: Path) -> str:
+    kind = PROBES.find(command["probe"]).options
+    words = ["fathom", "probe", command["probe"], "--model", command["model"], "--data", command["data"]]
+    words += [word for name, value in command["options"].items() for word in typed(kind, name, value)]
+    return shlex.join([*words, "--out", str(out)])

@@ -19,8 +19,8 @@ from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.options import Selection
 from fathom.probes import Entry
 from fathom.probes.base import Probe
+from fathom.probes.options import EvaluationOptions
 from fathom.probes.run.request import RunRequest
-from fathom.probes.shared_options import EvaluationOptions
 from fathom.results.samples import check_key
 from fathom.store.folder import CANDIDATES, QUERIES, RunFolder, Work
 from fathom.store.predictions import KEEP_SCORES_UP_TO, Scoring
@@ -150,7 +150,7 @@ def tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
     frequency = frequency_ranks(data)
     pairs = [(query, data.candidates[query.candidates]) for query in data.queries]
     filtered = [len(space.places(query.known)) for query, space in pairs]
-    known = [
+    known_ids = [
         [id_ for id_ in query.known if id_ in space.position] if len(space) <= KEEP_SCORES_UP_TO else None
         for query, space in pairs
     ]
@@ -166,7 +166,7 @@ def tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
             "groups": [list(query.groups.items()) for query in data.queries],
             "sentences": [len(query.sentences) for query in data.queries],
             "filtered": filtered,
-            "known": known,
+            "known": known_ids,
             "distances": [_distances(query) for query in data.queries],
             "frequency_optimistic": [rank and rank.optimistic for rank in frequency],
             "frequency_pessimistic": [rank and rank.pessimistic for rank in frequency],
