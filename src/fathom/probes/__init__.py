@@ -6,7 +6,7 @@ Another package adds a probe by an entry point of the group ``fathom.probes``, a
 from __future__ import annotations
 
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fathom.base.registry import Registry
 
@@ -50,62 +50,71 @@ class Entry(NamedTuple):
         return resolve_name(self.probe_at)  # type: ignore[no-any-return]
 
 
-def _entry(name: str, does: str, example: str, **more: Any) -> Entry:
-    """Return the entry of a probe in the module of its name."""
-    kind = name.capitalize()
-    return Entry(
-        name, f"fathom.probes.options:{kind}Options", f"fathom.probes.{name}:{kind}Probe", does, example, **more
-    )
-
-
+_OPTIONS = "fathom.probes.options"
 PROBES: Registry[Entry] = Registry(
     "probe",
     "fathom.probes",
     (
-        _entry(
+        Entry(
             "statement",
+            f"{_OPTIONS}:StatementOptions",
+            "fathom.probes.statement:StatementProbe",
             "Rank the answers of a closed answer space by the (pseudo) log-likelihood of whole statements.",
             "fathom probe statement --model gpt2 --data geography --out runs/gpt2 --templates 0,1",
         ),
-        _entry(
+        Entry(
             "embedding",
+            f"{_OPTIONS}:EmbeddingOptions",
+            "fathom.probes.embedding:EmbeddingProbe",
             "Rank any number of candidates by the cosine of their vectors with the question's.",
             "fathom probe embedding --model gpt2 --data geography --out runs/vectors --shots 8",
         ),
-        _entry(
+        Entry(
             "vocabulary",
+            f"{_OPTIONS}:VocabularyOptions",
+            "fathom.probes.vocabulary:VocabularyProbe",
             "Rank the answers that are one token by their probability as the next or the masked token.",
             "fathom probe vocabulary --model bert-base-cased --data geography --out runs/words",
         ),
-        _entry(
+        Entry(
             "cloze",
+            f"{_OPTIONS}:ClozeOptions",
+            "fathom.probes.cloze:ClozeProbe",
             "Rank entities of any number of tokens by how well they fill the masks of a sentence.",
             "fathom probe cloze --model bert-base-cased --data geography --out runs/cloze --masks several,one",
         ),
-        _entry(
+        Entry(
             "ontology",
+            "fathom.probes.options:OntologyOptions",
+            "fathom.probes.ontology:OntologyProbe",
             "Rank classes and properties in the gap of ontological statements, by words or by learnt templates.",
             "fathom probe ontology --model bert-base-cased --data my-ontology --out runs/ontology --soft",
             cuts=(1, 5, 10, 25, 50),
             further=("mrr_all", "mrr_finest", "remembered"),
             headline="tasks",
         ),
-        _entry(
+        Entry(
             "choice",
+            "fathom.probes.options:ChoiceOptions",
+            "fathom.probes.choice:ChoiceProbe",
             "Let a chat model, a causal or a masked one choose among a few options of each question.",
             "fathom probe choice --model gpt2 --data geography --out runs/choice --options 4",
             way="chosen",
         ),
-        _entry(
+        Entry(
             "generation",
+            f"{_OPTIONS}:GenerationOptions",
+            "fathom.probes.generation:GenerationProbe",
             "Pose few-shot questions, let the model write, and compare its answers with labels and aliases.",
             "fathom probe generation --model gpt2 --data geography --out runs/written --shots 5",
             way="generated",
         ),
     ),
 )
-ENTAILMENT = _entry(
+ENTAILMENT = Entry(
     "entailment",
+    "fathom.probes.options:EntailmentOptions",
+    "fathom.probes.entailment:EntailmentProbe",
     "Rank what follows from premises about pseudowords.",
     "fathom study entailment --model bert-base-cased --data my-ontology --out reasoning",
 )

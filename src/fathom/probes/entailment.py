@@ -64,18 +64,18 @@ PSEUDOWORDS = "pseudowords.safetensors"
 class _Block(NamedTuple):
     """Texts that share learnt tokens.
 
-    :param given: the stated premises, as in the queries' groups.
+    :param premises: the stated premises, as in the queries' groups.
     :param fold: fold of their facts, from 1; None if those are held out.
     """
 
     rule: str
-    given: str
+    premises: str
     fold: int | None
 
     @property
     def name(self) -> str:
         """Name of the file with its learnt tokens."""
-        return f"{self.rule}-{self.given}" + ("" if self.fold is None else f"-fold-{self.fold}")
+        return f"{self.rule}-{self.premises}" + ("" if self.fold is None else f"-fold-{self.fold}")
 
 
 class EntailmentProbe(SlotProbe):
@@ -136,7 +136,7 @@ class EntailmentProbe(SlotProbe):
         return [task for task in tasks if task != CONJUNCTION]
 
     def _sources(self, block: _Block) -> tuple[TokenStart, ...]:
-        return sources(block.rule, block.given, self.wording)
+        return sources(block.rule, block.premises, self.wording)
 
     def _file(self, block: _Block, task: str) -> Path:
         """Return the memorising run's file of a task."""
@@ -160,7 +160,7 @@ class EntailmentProbe(SlotProbe):
         """Return the initial values of the block's learnt tokens, shape (tokens, d)."""
         loaded = {task: load_learnt(self._file(block, task)) for task in self._tasks(block)}
         fold = [] if block.fold is None else [str(block.fold)]
-        made = random_start(self.model, 2, self.options.seed, CONJUNCTION, block.rule, block.given, *fold)
+        made = random_start(self.model, 2, self.options.seed, CONJUNCTION, block.rule, block.premises, *fold)
         rows, conjunctions = [], iter(made)
         for task, place in self._sources(block):
             rows.append(next(conjunctions) if task == CONJUNCTION else loaded[task][place])
@@ -218,7 +218,7 @@ class EntailmentProbe(SlotProbe):
 
     def _training(self, block: _Block, subset: str) -> list[Query]:
         whole = self.queryset.whole or self.queryset
-        ids, alike = whole.subsets.get(subset, frozenset()), (block.rule, block.given)
+        ids, alike = whole.subsets.get(subset, frozenset()), (block.rule, block.premises)
         return [query for query in whole.queries if query.id in ids and self._block(query)[:2] == alike]
 
     def _space_of(self, block: _Block) -> str:

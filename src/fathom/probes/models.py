@@ -97,12 +97,9 @@ def chat_template(model: Any, options: StatementOptions | ChoiceOptions | Genera
             raise BadInput(f"{flag}: a server applies its own chat template to questions; remove {flag}")
         return None
     if not options.chat:
-        if options.system:
-            raise BadInput("--system: only with --chat")
-        if options.chat_arguments:
-            raise BadInput("--chat-arguments: only with --chat")
-        if options.shuffle_chat:
-            raise BadInput("--shuffle-chat: only with --chat")
+        for name in ("system", "chat_arguments", "shuffle_chat"):
+            if getattr(options, name):
+                raise BadInput(f"--{name.replace('_', '-')}: only with --chat")
         return None
     if model.attention != "causal":
         raise BadInput(f"--chat: this model is {model.attention} and takes no turns; remove --chat")

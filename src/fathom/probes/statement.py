@@ -75,11 +75,11 @@ CHECKED = 8
 
 
 class _SearchPrompt(NamedTuple):
-    """:param prompt: token ids of what stands before the answer. :param given: how many of them never count."""
+    """:param prompt: token ids of what stands before the answer. :param context: how many of them never count."""
 
     query: Query
     prompt: list[int]
-    given: int
+    context: int
 
 
 class Space:
@@ -160,8 +160,8 @@ class Searcher:
         for place, tokens in zip(places, encode_causal(self.model.tokenizer, prompts, self.bos), strict=True):
             if tokens.ids.tolist() != [*prompt.ids.tolist(), *space.continuations[place].ids]:
                 return None
-        given = int((prompt.roles == Role.SPECIAL).sum())
-        return space, _SearchPrompt(query, prompt.ids.tolist(), max(1, given))
+        context_tokens = int((prompt.roles == Role.SPECIAL).sum())
+        return space, _SearchPrompt(query, prompt.ids.tolist(), max(1, context_tokens))
 
     def _space(self, prompt: Prompt, before: int, candidates: CandidateSet) -> Space | None:
         """Tokenise the candidates after the prompt's last line, once for all similar prompts."""
@@ -196,7 +196,7 @@ class Searcher:
         fit = [item for item in asked if item.query.id not in reasons]
         places = space.candidates.places
         questions = [
-            SearchQuestion(item.prompt, places(item.query.gold), places(item.query.known), item.given) for item in fit
+            SearchQuestion(item.prompt, places(item.query.gold), places(item.query.known), item.context) for item in fit
         ]
         searched = search(self.model, tree, questions, plan, self.budget)
         answers = {id_: unscored(reason) for id_, reason in reasons.items()}
@@ -228,7 +228,7 @@ def _columns(
     if len(tree) > KEEP_SCORES_UP_TO or plan.max_rank is not None:
         found.scores = None
     best = question.gold[int(np.argmax(found.gold_scores))]
-    depth = int(tree.trie.depth[tree.terminal[best]]) + 1 + (prompt - question.given if plan.whole else 0)
+    depth = int(tree.trie.depth[tree.terminal[best]]) + 1 + (prompt - question.context if plan.whole else 0)
     tokens: Columns = {"scored_tokens": depth, "mixed_tokens": space.continuations[best].mixed}
     return row | result_columns(found, space.candidates) | tokens
 

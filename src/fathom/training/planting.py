@@ -234,13 +234,13 @@ def _plant_into(
     on_progress: OnProgress | None,
     checkpoints: TrainingFolder,
 ) -> None:
-    given = None if options.model is None else model_to_train(options.model, options.kind)
-    tokenizer = _tokenizer(queryset, options) if given is None else given.tokenizer
+    base = None if options.model is None else model_to_train(options.model, options.kind)
+    tokenizer = _tokenizer(queryset, options) if base is None else base.tokenizer
     batches = Statements(readings_of(queryset, options, planting.design, planting.prompts), options, tokenizer)
     longest = int(batches.lengths.max())
-    trained = fitted(options, tokenizer, longest, batches, batches.steps, on_progress, given, checkpoints)
+    trained = fitted(options, tokenizer, longest, batches, batches.steps, on_progress, base, checkpoints)
     window = getattr(trained.network.config, "max_position_embeddings", 512)  # T5 has none
-    save(trained.network, tokenizer, None if given else window, folder)
+    save(trained.network, tokenizer, None if base else window, folder)
     write_json_lines(folder / FILE, _ledger(queryset, planting, batches.exposures()))
     write_json_lines(folder / "learning_curve.jsonl", (point._asdict() for point in trained.curve))
     planted = len(planting.design)

@@ -114,13 +114,13 @@ class _Fit(Hooks):
     start: Tensor
     plan: SoftPlan
     budget: Budget
-    given: Tensor | None
+    frozen: Tensor | None
 
     def __post_init__(self) -> None:
         self.draws, self.mrr_all = random.Random(self.plan.seed), 0.0
         self.vectors = nn.Parameter(self.start.detach().to(self.model.device, torch.float32).clone())
         self.fixed = (
-            self.vectors.new_zeros(0, self.start.shape[1]) if self.given is None else self.given.to(self.vectors)
+            self.vectors.new_zeros(0, self.start.shape[1]) if self.frozen is None else self.frozen.to(self.vectors)
         )
         self.learnt = SoftPrompts(self.vectors.detach().clone(), 0, [])
 

@@ -481,11 +481,11 @@ class LikelihoodServer(Server, Model):
 
     def _check_scores(self, scores: ServedScores) -> None:
         """Check that scores vary, and compare those of generated tokens with those at the end of longer prompts."""
-        values = [value for value in scores.log_probs if value is not None]
-        if len(values) > 1 and (max(values) - min(values) < ALIKE or min(values) > -LEAST):
+        scored = [value for value in scores.log_probs if value is not None]
+        if len(scored) > 1 and (max(scored) - min(scored) < ALIKE or min(scored) > -LEAST):
             raise BadInput(
-                f"{self.base_url}: '{self.model}' gives the tokens of '{KNOWN}' from {min(values):.3f} to "
-                f"{max(values):.3f} nats, as no model does ({self.dialect.what})"
+                f"{self.base_url}: '{self.model}' gives the tokens of '{KNOWN}' from {min(scored):.3f} to "
+                f"{max(scored):.3f} nats, as no model does ({self.dialect.what})"
             )
         for letters in PREFIXES:
             text = self._encode(letters)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForMaskedLM, AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from fathom.base.errors import BadInput
 from fathom.base.progress import LOG
@@ -91,13 +91,9 @@ def load(
     name = os.fspath(name)
     parts = parts_of(name, adapters, tokenizer, revision)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
-    config = config_of(parts, name, options)
+    config, attention, encoder = _described(parts, name, kind, options)
     check_precision(dtype, config, place)
-    attention = attention_of(config, parts.weights.name, kind)
     hashing = ThreadPoolExecutor(1).submit(content_hash, parts.folders, config)  # while the weights are read
-    encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
-    check_tokenizer(encoder, attention, parts.tokenizer.name)
-    check_origin(parts, encoder)
     options |= {"dtype": DTYPES.get(dtype, dtype), "use_safetensors": None if allow_pickle else True}
     quantised = quantised_options(quantize, config, parts.weights.name, place)
     network = _read_network(loader(config, attention), parts, encoder, config, options | quantised, device_map)
@@ -136,14 +132,10 @@ def load_shape(
 
     :raises BadInput: a problem with configuration, tokenizer or options.
     """
-    place, parts, options = device_of(device), parts_of(name, adapter or (), tokenizer, revision), {}
-    options["trust_remote_code"] = trust_remote_code
-    config = config_of(parts, name, options)
+    place, parts = device_of(device), parts_of(name, adapter or (), tokenizer, revision)
+    options = {"trust_remote_code": trust_remote_code}
+    config, attention, encoder = _described(parts, name, kind, options)
     check_precision(dtype, config, place)
-    attention = attention_of(config, parts.weights.name, kind)
-    encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
-    check_tokenizer(encoder, attention, parts.tokenizer.name)
-    check_origin(parts, encoder)
     precision = DTYPES.get(dtype) or getattr(config, "dtype", None) or torch.float32
     with weights_on_meta():
         network = loader(config, attention).from_config(config, dtype=precision, **options)
@@ -153,6 +145,18 @@ def load_shape(
     model = _model(network, encoder, attention, Identity(name, revision, precision_of(network), "none"))
     model.parameters = parameters
     return model
+
+
+def _described(
+    parts: Parts, name: str, kind: str | None, options: dict[str, Any]
+) -> tuple[PretrainedConfig, Attention, PreTrainedTokenizerBase]:
+    """Return configuration, attention and tokenizer. :raises BadInput: they do not fit."""
+    config = config_of(parts, name, options)
+    attention = attention_of(config, parts.weights.name, kind)
+    tokenizer = from_pretrained(AutoTokenizer, parts.tokenizer, options)
+    check_tokenizer(tokenizer, attention, parts.tokenizer.name)
+    check_origin(parts, tokenizer)
+    return config, attention, tokenizer
 
 
 def _read_network(

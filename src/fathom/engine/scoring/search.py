@@ -37,13 +37,13 @@ class SearchQuestion(NamedTuple):
     :param prompt: token ids, BOS included.
     :param gold: places of the gold answers.
     :param known: places excluded from the ranking.
-    :param given: leading tokens of the prompt that never count, at least the first.
+    :param context: leading tokens of the prompt that never count, at least the first.
     """
 
     prompt: Sequence[int]
     gold: Sequence[int]
     known: Sequence[int] = ()
-    given: int = 1
+    context: int = 1
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,14 @@ class _State(SearchState):
     """``offset`` and ``counted``: log-likelihood and number of the prompt's tokens that count."""
 
     def __init__(self, question: SearchQuestion, answers: AnswerTrie, plan: SearchPlan) -> None:
-        self.prompt, self.given, self.plan = list(question.prompt), question.given, plan
+        self.prompt, self.context, self.plan = list(question.prompt), question.context, plan
         self.offset, self.counted = 0.0, 0
         super().__init__(answers, question.gold, question.known, plan)
 
     def compare(self, model: Model, budget: Budget) -> None:
         """Compare the score of the first gold answer with its sequence alone."""
         answer = self.answers.trie.tokens[self.answers.trie.path(int(self.gold[0]))].tolist()
-        ids, start = [*self.prompt, *answer], self.given if self.plan.whole else len(self.prompt)
+        ids, start = [*self.prompt, *answer], self.context if self.plan.whole else len(self.prompt)
         alone = budget.attempt(lambda: plain_log_probs(model, [ids], start))
         if alone is not None:
             scores = np.array([self.offset + self.gold_totals[0]]) / (len(ids) - start)
@@ -163,7 +163,7 @@ class _Reader:
             state.tokens_run = len(parts[number + 1]) + shared // count + (number < shared % count)
         if self.states[0].plan.whole:
             before = np.where(place == shared, shared, np.arange(len(place))) - 1
-            self._score_prompts(hidden, question, np.where(place < self.states[0].given, -1, before), tokens)
+            self._score_prompts(hidden, question, np.where(place < self.states[0].context, -1, before), tokens)
         roots = self.answers.trie.tokens[self.answers.roots]
         last = np.searchsorted(question, np.arange(count), side="right") - 1
         first = self._log_probs(hidden, np.repeat(last, len(roots)), np.tile(roots, count)).reshape(count, len(roots))
@@ -176,7 +176,7 @@ class _Reader:
         log_probs = self._log_probs(hidden, before[scored], tokens[scored])
         common, *sums = np.bincount(question[scored] - ALL, log_probs, len(self.states) + 1).tolist()
         for state, log_prob in zip(self.states, sums, strict=True):
-            state.offset, state.counted = common + log_prob, len(state.prompt) - state.given
+            state.offset, state.counted = common + log_prob, len(state.prompt) - state.context
 
     def _read_gold(self, memory: _Memory, first: Floats) -> None:
         """Score the gold answers: the inner nodes of their paths run packed, whole paths together."""

@@ -357,11 +357,11 @@ def _batch_scores(
             columns = torch.from_numpy(column.reshape(-1)).to(states.device)
             start = 0
             for group in groups:
-                column = columns[start : start + group.tokens.size].view(group.tokens.shape)
+                of_group = columns[start : start + group.tokens.size].view(group.tokens.shape)
                 start += group.tokens.size
                 for number, scoring in enumerate(scorings):
                     if scoring.masks is kind:
-                        pooled = _pooled(log_probs, column, scoring.pooling)
+                        pooled = _pooled(log_probs, of_group, scoring.pooling)
                         yield SlotScores(number, rows[these], group.places, pooled)
 
 

@@ -13,7 +13,7 @@ from fathom.base.progress import Progress, unseen
 from fathom.engine.models.options import ServerOptions
 from fathom.probes.options import HERE
 from fathom.probes.run.request import Command, RunRequest
-from fathom.probes.run.shards import Part, evaluate_part, evaluate_shards
+from fathom.probes.run.shards import Part, evaluate_shards
 from fathom.store.folder import RunFolder
 from fathom.store.locks import exclusive_folder, shared_folder
 
@@ -51,15 +51,10 @@ def run(
             evaluate_on_ray(request, folder, report)
         return folder
     probe, setup = set_up(request)
-    if options.part is None:
-        folder = RunFolder(out, command=command)
-        with exclusive_folder(folder.path):
-            evaluate_shards(probe, setup, folder, setup.start(folder), report)
-        return folder
-    part = Part.parse(options.part)
-    if is_served:
+    part = None if options.part is None else Part.parse(options.part)
+    if part is not None and is_served:
         raise BadInput(f"--part {part}: {_SERVED}")
-    folder = RunFolder(out, str(part), command)
-    with shared_folder(folder.path) as claims:
-        evaluate_part(part, probe, setup, folder, claims, report)
+    folder = RunFolder(out, None if part is None else str(part), command)
+    with exclusive_folder(folder.path) if part is None else shared_folder(folder.path) as claims:
+        evaluate_shards(probe, setup, folder, report, part, claims)
     return folder

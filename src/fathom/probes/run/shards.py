@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -36,21 +36,6 @@ if TYPE_CHECKING:
 
 LOST = ("CUDA error", "CUDA driver error", "HIP error", "cuDNN error", "CUBLAS", "MPS backend")
 """Prefixes of torch's messages when a device no longer responds."""
-
-
-def evaluate_shards(probe: Probe, setup: RunSetup, folder: RunFolder, done: set[str], report: Progress) -> None:
-    """Evaluate all shards that are not done."""
-    left = [shard for shard in setup.plan if shard not in done]
-    if left:
-        record = begin_session(probe, setup, folder)
-        probe.prepare(folder.path / "artifacts", partial(note_progress, folder, record, report))
-        folder.add_circumstances(**record())
-        for number, shard in enumerate(left):
-            report(*setup.work.done({*done, *left[:number]}))
-            folder.add_shard(shard, evaluate_shard(probe, shard, folder))
-            folder.add_circumstances(**record())
-        folder.add_circumstances(model=probe.model.properties())  # a self-check may have chosen another kernel
-    report(*setup.work.done(setup.plan))
 
 
 def note_progress(folder: RunFolder, record: Recorder, report: Progress, done: int, total: int) -> None:
@@ -152,26 +137,34 @@ def _scheduled(environment: Mapping[str, str]) -> Part:
     raise BadInput(f"--part auto: none of {', '.join(candidates)} is set: give --part i/n, such as 1/4")
 
 
-def evaluate_part(
-    part: Part, probe: Probe, setup: RunSetup, folder: RunFolder, claims: Claims, report: Progress
+def evaluate_shards(
+    probe: Probe, setup: RunSetup, folder: RunFolder, report: Progress, part: Part | None, claims: Claims | None
 ) -> None:
-    """Evaluate shards as :mod:`fathom.probes.run.shards` says, until all others are done or claimed."""
-    with claims.claimed(STARTING, wait=True):
+    """Evaluate all shards, or as :mod:`fathom.probes.run.shards` says, until all others are done or claimed.
+
+    :param claims: of the processes that share the folder; None if it is this one's alone.
+    """
+    claimed = _unshared if claims is None else claims.claimed
+    with claimed(STARTING, True):
         done = setup.start(folder)
     if set(setup.plan) <= done:
         report(*setup.work.done(done))
         return
     record = begin_session(probe, setup, folder)
-    _prepare(probe, folder.path / "artifacts", claims, partial(note_progress, folder, record, report))
+    _prepare(probe, folder.path / "artifacts", claimed, partial(note_progress, folder, record, report))
     folder.add_circumstances(**record())
-    for shard in _unfinished(part, setup.plan, folder):
+    for shard in _unfinished(part or Part(1, 1), setup.plan, folder):
         report(*setup.work.done(folder.finished()))
-        with claims.claimed(shard) as ours:
+        with claimed(shard, False) as ours:
             if ours and shard not in folder.finished():  # another process may just have finished it
                 folder.add_shard(shard, evaluate_shard(probe, shard, folder))
                 folder.add_circumstances(**record())
-    folder.add_circumstances(model=probe.model.properties())
+    folder.add_circumstances(model=probe.model.properties())  # a self-check may have chosen another kernel
     report(*setup.work.done(folder.finished()))
+
+
+def _unshared(name: str, wait: bool = False) -> AbstractContextManager[bool]:
+    return nullcontext(True)
 
 
 def _unfinished(part: Part, plan: Sequence[str], folder: RunFolder) -> Iterator[str]:
@@ -198,16 +191,21 @@ def is_finished(part: str | None, folder: RunFolder) -> bool:
     return wanted <= folder.finished()
 
 
-def _prepare(probe: Probe, artifacts: Path, claims: Claims, note_progress: Callable[[int, int], None]) -> None:
+def _prepare(
+    probe: Probe,
+    artifacts: Path,
+    claimed: Callable[[str, bool], AbstractContextManager[bool]],
+    note_progress: Callable[[int, int], None],
+) -> None:
     """Share the making of pieces like shards; then one process makes the rest while the others wait."""
     for wait in (False, True):
         missing = probe.pieces(artifacts)
         for number, piece in enumerate(missing):
             note_progress(number, len(missing))
-            with claims.claimed(piece, wait) as ours:
+            with claimed(piece, wait) as ours:
                 if ours and piece in probe.pieces(artifacts):
                     probe.make_piece(artifacts, piece)
-    with claims.claimed(PREPARING, wait=True):
+    with claimed(PREPARING, True):
         probe.prepare(artifacts, note_progress)
 
 
