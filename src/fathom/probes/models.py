@@ -13,7 +13,9 @@ from fathom.probes.options import LikelihoodOptions, ProbeOptions, ServedOptions
 if TYPE_CHECKING:
     from fathom.engine.models.base import Model
     from fathom.engine.models.chat import ChatTemplate
+    from fathom.engine.models.encoder_decoder import EncoderDecoder
     from fathom.engine.models.likelihoods import LikelihoodServer
+    from fathom.engine.models.local import LocalModel
     from fathom.engine.models.server import ChatServer
     from fathom.probes.options import ChoiceOptions, GenerationOptions
 
@@ -37,7 +39,7 @@ def open_model(name: str, options: ProbeOptions) -> Model | ChatServer | Likelih
     return _likelihood_server(name, options)
 
 
-def open_shape(name: str, options: ProbeOptions) -> Model:
+def open_shape(name: str, options: ProbeOptions) -> LocalModel | EncoderDecoder:
     """Make a model of the shape of a named one without reading its weights. :raises BadInput: there is none."""
     from fathom.engine.models.loading import load_shape
 

@@ -139,8 +139,7 @@ class ProbeOptions(EvaluationOptions, SelectionOptions):
     group: ClassVar = Group.MODEL
 
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = opt(
-        "float32",
-        "Precision of the model (auto: as its weights were saved); softmax and sums stay in float32.",
+        "float32", "Precision of the model (auto: as its weights were saved); softmax and sums stay in float32."
     )
     device_map: Literal["auto", "balanced", "sequential"] | None = opt(
         None,
@@ -481,8 +480,7 @@ class OntologyOptions(SlotOptions):
     )
     soft_init: Literal["random", "words"] = opt("random", "Initial values of learnt tokens.")
     loss: Literal["bce", "nll"] = opt(
-        "bce",
-        "Loss of learnt tokens: bce (each candidate right or wrong), or nll (of one gold answer).",
+        "bce", "Loss of learnt tokens: bce (each candidate right or wrong), or nll (of one gold answer)."
     )
     cross_validate: bool = opt(
         False,

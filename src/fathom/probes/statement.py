@@ -106,12 +106,7 @@ class Searcher:
     """
 
     def __init__(
-        self,
-        options: StatementOptions,
-        model: Model,
-        bos: int | None,
-        ways: Sequence[StatementScoring],
-        budget: Budget,
+        self, options: StatementOptions, model: Model, bos: int | None, ways: Sequence[StatementScoring], budget: Budget
     ) -> None:
         self.options, self.model, self.bos, self.ways, self.budget = options, model, bos, ways, budget
         self.spaces: dict[tuple[str, str, str], Space | None] = {}

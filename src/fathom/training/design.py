@@ -27,11 +27,7 @@ from fathom.training.options import PlantOptions
 
 
 def choose(
-    queryset: QuerySet,
-    share: float,
-    seed: int,
-    highest: str | None = None,
-    usable: Collection[str] | None = None,
+    queryset: QuerySet, share: float, seed: int, highest: str | None = None, usable: Collection[str] | None = None
 ) -> set[str]:
     """Choose the queries to plant, by id: about *share* of the facts, all those of a subject together.
 
@@ -126,13 +122,6 @@ STATEMENTS = "statements"
 """What every fact of ``--practice`` teaches."""
 
 
-class _Unit(NamedTuple):
-    """Facts that are dealt out together. :param key: facts with neighbouring keys are alike."""
-
-    queries: list[Query]
-    key: tuple[Any, ...]
-
-
 def draw_design(
     queryset: QuerySet, options: PlantOptions, statements: Mapping[str, int], usable: Collection[str] | None = None
 ) -> dict[str, PlantedFact]:
@@ -174,7 +163,7 @@ def _parts(options: PlantOptions) -> list[PlantedFact]:
     return [PlantedFact(level, taught, (way,)) for level, taught in kinds for way in options.directions]
 
 
-def _similar(queries: Sequence[Query], queryset: QuerySet, together: str) -> list[_Unit]:
+def _similar(queries: Sequence[Query], queryset: QuerySet, together: str) -> list[list[Query]]:
     """Return units in an order in which neighbours are alike."""
     unit_of = _units(queryset)
     frequency = Counter((query.relation, query.gold) for query in queries)
@@ -189,7 +178,7 @@ def _similar(queries: Sequence[Query], queryset: QuerySet, together: str) -> lis
         relations, count = sorted({query.relation for query in group}), len(group)
         return relations, round(sum(frequencies) / count, 6), sum(lengths) / count
 
-    return sorted((_Unit(group, key(group)) for group in members.values()), key=lambda unit: unit.key)
+    return sorted(members.values(), key=key)
 
 
 class GivenDesign(NamedTuple):

@@ -92,12 +92,7 @@ def _filled(queryset: QuerySet, query: Query) -> list[Prompt]:
     return list(dict.fromkeys(texts))
 
 
-def plant(
-    queryset: QuerySet,
-    options: PlantOptions,
-    out: str | Path,
-    on_progress: OnProgress | None = None,
-) -> None:
+def plant(queryset: QuerySet, options: PlantOptions, out: str | Path, on_progress: OnProgress | None = None) -> None:
     """Train a model on a part of the facts and write its folder: the model, and which facts were planted.
 
     The folder also holds the design, ``planted.jsonl`` (a line per query), ``planting.json`` and

@@ -21,10 +21,7 @@ CHECKED_BRANCHES = 32
 """Makes the tree of :func:`_compare_tree` as long as the blocks that scoring runs."""
 COMPARED = 32
 """Most positions of a sequence that :func:`_compare_padding` and :func:`_compare_states` compare."""
-REFUSED = (
-    *(TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError, AssertionError),
-    StopIteration,
-)
+REFUSED = (*(TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError, AssertionError), StopIteration)
 """Errors of a model that cannot run what is requested."""
 PRECISION = 1e-4
 """Nats per token by which scores in float32 may differ from those of single passes: the promise."""

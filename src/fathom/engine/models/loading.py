@@ -187,11 +187,7 @@ def _forget_quantisation(network: PreTrainedModel, name: str) -> None:
 
 
 def wrap(
-    network: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    name: str = "in memory",
-    *,
-    kind: str | None = None,
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str = "in memory", *, kind: str | None = None
 ) -> LocalModel | EncoderDecoder:
     """Wrap a model in memory, e.g. during its training; its mode, gradients and layers remain unmodified.
 

@@ -180,11 +180,7 @@ class NetworkModel(Model):
     parameters: int
 
     def __init__(
-        self,
-        network: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
-        attention: Attention,
-        identity: Identity,
+        self, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, attention: Attention, identity: Identity
     ) -> None:
         self.network = network.eval().requires_grad_(False)
         self.tokenizer, self.attention, self.identity = tokenizer, attention, identity
@@ -215,11 +211,7 @@ class LocalModel(NetworkModel):
     """
 
     def __init__(
-        self,
-        network: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
-        attention: Attention,
-        identity: Identity,
+        self, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, attention: Attention, identity: Identity
     ) -> None:
         super().__init__(network, tokenizer, attention, identity)
         self._exchanges = use_fast_kernels(network) if self.placement is None else []

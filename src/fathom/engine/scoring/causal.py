@@ -99,16 +99,8 @@ def _share_run_again(trie: Trie, budget: Budget) -> float:
     return run / max(1, len(trie.inner))
 
 
-class _PackedBlocks(NamedTuple):
-    """Blocks that run together.
-
-    :param parents: the place among the blocks' new nodes of the parent of each of *nodes*.
-    :param nodes: the nodes that are scored.
-    """
-
-    blocks: list[Block]
-    parents: Ints
-    nodes: Ints
+_PackedBlocks = tuple[list[Block], Ints, Ints]
+"""Blocks that run together; the nodes that are scored, after the place of each one's parent among the new nodes."""
 
 
 def _by_packed_blocks(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> NDArray[np.float32]:
@@ -117,13 +109,13 @@ def _by_packed_blocks(model: Model, trie: Trie, budget: Budget, vectors: Tensor 
 
     def pack(start: int) -> tuple[_PackedBlocks, int]:
         blocks, after = blocks_from(trie, start, min(BLOCK, budget.tokens), budget.tokens)
-        return _PackedBlocks(blocks, *children.find(trie.inner[start:after])), after
+        return (blocks, *children.find(trie.inner[start:after])), after
 
     def run(batch: _PackedBlocks) -> NDArray[np.float32]:
         return _run_blocks(model, trie, batch, vectors)
 
-    for batch, log_probs in budget.batches(len(trie.inner), pack, run):
-        scores[batch.nodes] = log_probs
+    for (_, _, nodes), log_probs in budget.batches(len(trie.inner), pack, run):
+        scores[nodes] = log_probs
     return scores
 
 
@@ -178,12 +170,7 @@ def by_cache(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -
 
 
 def over_cache(
-    model: Model,
-    trie: Trie,
-    nodes: Ints,
-    budget: Budget,
-    vectors: Tensor | None,
-    use: Callable[[Ints, Tensor], Result],
+    model: Model, trie: Trie, nodes: Ints, budget: Budget, vectors: Tensor | None, use: Callable[[Ints, Tensor], Result]
 ) -> Iterator[Result]:
     """Run nodes in short passes, each over the keys and values of the path to the next node.
 

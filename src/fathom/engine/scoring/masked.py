@@ -99,11 +99,7 @@ def _masked_sequences(
 
 
 def _score(
-    model: Model,
-    sequences: NDArray[np.int64],
-    position: NDArray[np.int64],
-    targets: NDArray[np.int64],
-    budget: Budget,
+    model: Model, sequences: NDArray[np.int64], position: NDArray[np.int64], targets: NDArray[np.int64], budget: Budget
 ) -> NDArray[np.float32]:
     """Return log p(target | sequence at position); each distinct (sequence, position) runs once."""
     if not len(sequences):

@@ -203,12 +203,7 @@ def _by_equal_lengths(model: Model, sequences: Sequence[Ids], pooling: Pooling, 
 
 
 def _by_batches(
-    model: Model,
-    sequences: Sequence[Ids],
-    budget: Budget,
-    run: Callable[[Tensor, Tensor], Tensor],
-    *,
-    equal: bool,
+    model: Model, sequences: Sequence[Ids], budget: Budget, run: Callable[[Tensor, Tensor], Tensor], *, equal: bool
 ) -> Iterator[_Batch]:
     """:param run: gets ids, shape (b, n), padded on the right unless of *equal* lengths, and the last place of each."""
     sequences = sorted(sequences, key=len)
@@ -266,13 +261,6 @@ def unit(vectors: Tensor) -> Tensor:
     return torch.where(torch.isfinite(length) & (length > 0), vectors / length, torch.nan)
 
 
-class _RankCounts(NamedTuple):
-    """Numbers of candidates above each gold answer and equal to it (itself included)."""
-
-    above: Places
-    level: Places
-
-
 def rank_by_cosine(
     queries: Tensor,
     space: VectorSpace,
@@ -324,16 +312,17 @@ class _Pass:
 
     def run(self) -> list[RankResult]:
         width = len(self.space.distinct)
-        scores = self._watched_scores()
-        counts = _RankCounts(np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64))
+        self.scores = self._watched_scores()
+        # Numbers of candidates above each watched one and equal to it (itself included).
+        self.above, self.level = np.zeros((2, len(self.scores)), np.int64)
         for start in range(0, width, CANDIDATES):
             columns = np.arange(start, min(start + CANDIDATES, width))
-            block = self._cosines(columns, scores)
-            self._count(block, columns, scores, counts)
+            block = self._cosines(columns)
+            self._count(block, columns)
             self._remember_best(block, start)
             if self.kept is not None:
                 self.kept.append(block)
-        return [self._result(query, scores, counts) for query in range(len(self.queries))]
+        return [self._result(query) for query in range(len(self.queries))]
 
     def _watched_scores(self) -> Tensor:
         """Return their cosines, -inf for none; the matrix products reuse them, so that equal scores stay equal."""
@@ -348,16 +337,16 @@ class _Pass:
                 scores[self._on_device(piece)] = (self.queries[watcher[self._on_device(piece)]] * candidates).sum(dim=1)
         return torch.nan_to_num(scores, nan=-torch.inf)
 
-    def _cosines(self, columns: Places, watched_scores: Tensor) -> Tensor:
+    def _cosines(self, columns: Places) -> Tensor:
         """Return cosines, shape (queries, columns); -inf for candidates without a vector."""
         block = self.queries @ self.space.vectors(columns, self.queries.device).T
         block.nan_to_num_(nan=-torch.inf)
         inside = np.flatnonzero((self.watched >= columns[0]) & (self.watched <= columns[-1]))
         where = (self._on_device(self.watcher[inside]), self._on_device(self.watched[inside] - columns[0]))
-        block[where] = watched_scores[self._on_device(inside)]
+        block[where] = self.scores[self._on_device(inside)]
         return block
 
-    def _count(self, block: Tensor, columns: Places, watched_scores: Tensor, counts: _RankCounts) -> None:
+    def _count(self, block: Tensor, columns: Places) -> None:
         weight = self.space.weight[columns]
         weights = None if (weight == 1).all() else self._on_device(weight)
         for first in range(0, len(self.counted), len(block)):
@@ -365,9 +354,9 @@ class _Pass:
             watchers = self.watcher[some]
             one_each = len(watchers) == len(block) and (watchers == np.arange(len(block))).all()
             rows = block if one_each else block[self._on_device(watchers)]
-            threshold = watched_scores[self._on_device(some), None]
-            counts.above[some] += _how_many(rows > threshold, weights)
-            counts.level[some] += _how_many(rows == threshold, weights)
+            threshold = self.scores[self._on_device(some), None]
+            self.above[some] += _how_many(rows > threshold, weights)
+            self.level[some] += _how_many(rows == threshold, weights)
 
     def _remember_best(self, block: Tensor, first: int) -> None:
         best, column = torch.topk(block, min(self.top, block.shape[1]), dim=1)
@@ -375,9 +364,9 @@ class _Pass:
         self.best, order = torch.topk(best, min(self.top, best.shape[1]), dim=1)
         self.best_column = column.gather(1, order)
 
-    def _result(self, query: int, watched_scores: Tensor, counts: _RankCounts) -> RankResult:
+    def _result(self, query: int) -> RankResult:
         part = slice(self.starts[query], self.starts[query + 1])
-        scores, above, level = watched_scores[part].cpu().numpy(), counts.above[part], counts.level[part]
+        scores, above, level = self.scores[part].cpu().numpy(), self.above[part], self.level[part]
         golds = range(len(self.gold[query]))
         has = [number for number in golds if scores[number] > -np.inf]
         result = RankResult(
