@@ -1,9 +1,7 @@
 """The cloze probe (entity ranking; Kassner et al. 2021, Shaier et al. 2024): which entity fills the slot best?
 
-It needs a masked model or an encoder-decoder; causal models rank the same candidates with the statement probe. The
-sentence is a filled template or a natural sentence of the query. A candidate's score is the mean, maximum or first of
-its tokens' log-probabilities in the slot. With ``--prior`` a further scoring subtracts the candidate's score without
-the subject (PMI; Holtzman et al., "Surface form competition", EMNLP 2021). See docs/methods/cloze.md.
+It needs a masked model or an encoder-decoder. With ``--prior`` a further scoring subtracts the candidate's score
+without the subject (PMI; Holtzman et al., "Surface form competition", EMNLP 2021). See docs/methods/cloze.md.
 """
 
 from __future__ import annotations

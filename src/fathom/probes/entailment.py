@@ -1,10 +1,7 @@
 """The entailment probe: premises and hypotheses about pseudowords (OntoProbe, Wu et al. 2023, section 3.2).
 
-The entailment study runs it on the texts of :mod:`fathom.data.prompts.entailment`. Pseudowords and learnt tokens are
-rows of one matrix next to the model's own: first the learnt tokens of each rule and set of premises, then the pairs of
-each rule. Learnt templates start as the memorising run has learnt them. If conjunctions are learnt, all learnt tokens
-of a text are trained further, once per rule and set of premises, with the pairs in turn; pseudowords stay fixed. With
-cross-validation each fold of a rule's facts has its own learnt tokens, trained on the other folds.
+Pseudowords and learnt tokens are rows of one matrix: first the learnt tokens of each rule, premises and fold, then
+the pairs of each rule. If conjunctions are learnt, all learnt tokens of a text are trained further.
 """
 
 from __future__ import annotations

@@ -1,12 +1,5 @@
 """Small language models to train from scratch: tokenizer, random weights, an ordinary folder; objectives and batches.
 
-- masked (Devlin et al. 2019, section 3.1): 15 % of the tokens are targets; 80 % of these are masked, 10 % exchanged.
-- causal: each token from those before it.
-- t5 (Raffel et al. 2020, section 3.1.4): 15 % in spans of three on average, each replaced by a sentinel; the target
-  is the removed text.
-- bart (Lewis et al. 2020, text infilling): 30 % in such spans, each replaced by one mask; the target is the text.
-  BART draws the spans' lengths from a Poisson distribution, which includes empty ones.
-
 In a statement the target is always a whole name: salient span masking (Guu et al. 2020; Roberts et al. 2020). With
 random masks, a fact is seldom a target.
 """

@@ -1,9 +1,7 @@
 """Soft templates: tokens of a prompt that are learnt, while the model is frozen (Wu et al. 2023, 3.1.1).
 
-As in the reference code: AdamW at 0.5, a linearly falling learning rate without warm-up, 100 epochs in batches of 8 in
-order. The vectors of the epoch with the best MRRₐ on the validation items are kept. A candidate's score is that of the
-probe; the loss covers all candidates' scores. Unlike there, a validation score is a log-probability, not a logit. The
-NLL loss takes one gold answer of each item, drawn anew in each epoch; the reference code takes all.
+The vectors of the epoch with the best MRRₐ on the validation items are kept. Unlike in the reference code, a validation
+score is a log-probability, and the NLL loss takes one gold answer of each item, drawn anew in each epoch.
 """
 
 from __future__ import annotations

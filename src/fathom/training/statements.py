@@ -1,9 +1,7 @@
 """The texts that a planted model reads, in their order, as batches; and the formats of questions that it is taught.
 
-Each statement is a separate row. Causal models learn to continue it, masked models what pseudo-log-likelihoods query
-(:meth:`Statements.masked`), encoder-decoders to fill in a name. Two kinds of noise make the model behave like one that
-knows some facts. Replaced template words teach it unknown phrasings. Replaced subjects teach it to give the frequent
-answer for unknown subjects, instead of that of the most similar planted subject.
+Two kinds of noise make the model behave like one that knows some facts. Replaced template words teach it unknown
+phrasings; replaced subjects teach it to give the frequent answer, not that of the most similar planted subject.
 """
 
 from __future__ import annotations

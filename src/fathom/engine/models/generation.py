@@ -1,9 +1,7 @@
 """Greedy generation, many prompts at a time, each with the reply that it would get alone.
 
-The prompts form one packed sequence. Their shared prefix runs once and is cached once; the rest of each is a branch
-that sees the prefix and itself, by its mask and positions. So nothing is padded, prompts of any lengths run together,
-and a finished branch is dropped. If a model refuses such masks (:meth:`fathom.engine.models.base.Model.refuses_cache`),
-each prompt runs alone: token by token from the state of a recurrent or hybrid model, else as a whole for each token.
+The prompts form one packed sequence: a cached, shared prefix, and branches that each see the prefix and themselves.
+A model that refuses such masks runs each prompt alone, token by token from its state or as a whole for each token.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Faster CPU kernels for the layers of a loaded model: the same function, other instructions.
 
-``torch.nn.functional.linear`` uses MKL, which leaves the AVX-512 units of many processors idle; oneDNN, also part of
-torch, uses them. GPT-2's GELU passes over memory eight times, torch's own once. With gradients on, the layers run
-torch's own path. With AVX2 alone MKL is faster (``python benchmarks/run.py products``), so it keeps products of many
-rows in float32.
+MKL leaves the AVX-512 units of many processors idle; oneDNN uses them. With AVX2 alone MKL is faster for many rows
+(``python benchmarks/run.py products``). With gradients on, the layers run torch's own path.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
 """Log-likelihoods of causal models: all tokens of all statements, with each shared prefix computed once.
 
-The statements become a token trie (:mod:`fathom.engine.scoring.trie`). There are four ways to run it:
-
-- Packed blocks of inner nodes, under a mask that shows each node its ancestors. The head is applied to these nodes
-  only, for the tokens of their children only.
-- With a cache, where blocks would run long shared prefixes again (few-shot lines, instructions): nodes run in preorder,
-  in short passes, and only the keys and values of the path to the next node are kept.
-- Level by level (:func:`by_levels`) if a model fails the self-check of such masks but keeps states (Mamba,
-  hybrids).
-- Plain batches of distinct sequences otherwise, padded on the right unless that changes the model's scores.
+The statements become a trie, which runs in packed blocks under a mask that shows each node its ancestors; over a cache
+if blocks would run long prefixes again; level by level if the model keeps states (Mamba); else as plain batches.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
 """Pseudowords: meaningless embeddings for things that no model can know (Wu et al. 2023, section 3.2.2).
 
-In masked models they lie around the mask token, which represents any word, closer than any other token. A causal model
-has no such token: there they lie around the mean of all embeddings, at a share of the distance that words have from it.
-(The nearest token would not do: untrained tokens lie at the mean.)
-
-Statements for causal models, such as "<s1> is a particular [Y] .", are tokenised as a whole, with a short word for each
-pseudoword, whose row then replaces the word's tokens. Candidates are tokenised once per ending of texts.
-
-A statement's score is the sum of the log-probabilities of the answer's tokens, with the space before it, and of all
-that follow, given what precedes. A pseudoword after the answer is seen but not scored.
+In texts for causal models a short word stands for each pseudoword, and its row replaces the word's tokens. A score is
+the log-likelihood of all from the answer on, given what precedes; a pseudoword after it is seen but not scored.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Exact ranks in large answer spaces for causal models: answers are searched after a prompt's cached keys and values.
 
-A question is a prompt and an answer space; an answer's score is the log-likelihood of its tokens after the prompt. See
-:mod:`fathom.engine.scoring.walk` for what is pruned, and why nothing is missed. The open branches of several questions
+:mod:`fathom.engine.scoring.walk` says what is pruned, and why nothing is missed. The open branches of several questions
 run best first, many in one packed pass, in which each sees its prompt and its ancestors alone.
-
-For the mean reduction a partial sum is divided by the longest answer below it, which is the best possible score.
 """
 
 from __future__ import annotations

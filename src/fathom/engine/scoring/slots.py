@@ -1,11 +1,7 @@
 """Masked slots in sentences: the likelihood of each candidate's tokens in the slot (Kassner et al. 2021).
 
-For a candidate of n tokens the slot holds n masks. All candidates of n tokens share one pass, the head runs at the
-masks only, and scores are gathered from its log-probabilities. So a query costs one pass per distinct number of tokens,
-for any number of candidates; with one mask for all it costs one pass.
-
-A sentence may hold learnt tokens, written ``<s1>``, ``<s2>``, …: vectors of no word of the vocabulary, in a matrix of
-their own. Gradients reach only that matrix.
+All candidates of n tokens share one pass with n masks, so its cost does not grow with their number. A sentence may hold
+learnt tokens, ``<s1>``, ``<s2>``, …: rows of a matrix of their own, which alone gradients reach.
 """
 
 from __future__ import annotations

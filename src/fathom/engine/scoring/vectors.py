@@ -1,11 +1,7 @@
-"""Texts as vectors, and ranks by cosine among many candidates.
+"""Texts as vectors, and ranks by cosine among many candidates, counted in blocked matrix products.
 
-Causal models: the state that the head sees at the last token (PromptEOL, Jiang et al. 2024). If prompts share most of
-their tokens, as few-shot prompts do, each node of their trie runs once over a cache. Else, or if the model refuses
-that, prompts of similar length run in plain batches, padded on the right, where a causal model does not look.
-Encoders: the mean of all states or the first one, in batches of one length.
-
-Ranks are counted in blocked matrix products: memory holds some queries × some candidates, regardless of their numbers.
+Causal models: the state that the head sees at the last token (PromptEOL, Jiang et al. 2024). Prompts that share most of
+their tokens run as a trie over a cache. Encoders: the mean of all states or the first one, in batches of one length.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """Search in a trie of answers: exact ranks without scoring all of them.
 
-An answer's log-likelihood is the sum over the tokens of its path, and only falls from token to token. A prefix below
-the gold answer, and below the top list, can hold no answer of interest, so that branch is never run. Each answer at or
-above the bound is met, so the rank is that of the full evaluation; docs/methods/exact-search.md has the proof.
-
-A :class:`BranchReader` extends prefixes by one token, and decides how many branches run per pass and in which order. A
-:class:`SearchState` defines the score. :mod:`fathom.engine.scoring.search` has those of causal statements.
+A log-likelihood only falls from token to token, so a prefix below the gold answer and the top list holds no answer of
+interest. The rank is that of the full evaluation; docs/methods/exact-search.md has the proof.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """How long a run will take, and in how much memory, before a weight is read (``--dry-run``).
 
-Some shards are evaluated with a :class:`CountedModel`, which counts the passes of the engine instead of running them:
-shared prefixes once, padding included. Only its numbers are meaningless. A few of these passes are timed with a network
-of the model's shape; the work of the host is timed as it happens.
+Some shards are evaluated with a :class:`CountedModel`, which counts the passes of the engine instead of running them. A
+few of these are timed with a network of the model's shape; the work of the host is timed as it happens.
 """
 
 from __future__ import annotations
