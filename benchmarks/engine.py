@@ -121,7 +121,7 @@ def masked_peak(queries: int = 2, layers: int = 12, rounds: int = 7, size: int =
     processor, so that other work on the machine affects all alike. Attention, GELU, sums and layer norms take time but
     count no operations.
     """
-    from fathom.engine.models.kernels import FastLinear, _onednn_linear
+    from fathom.engine.models.weights import FastLinear, _onednn_linear
     from fathom.engine.scoring import masked as engine
 
     torch.set_num_threads(1)
@@ -174,7 +174,7 @@ def allocator(queries: int = 8, layers: int = 4, rounds: int = 3) -> None:
 @benchmark
 def _allocated(way: str, queries: int, layers: int) -> None:
     torch.set_num_threads(1)
-    setting = patch("fathom.engine.models.kernels.keep_freed_memory") if way == "handed back" else patch.dict({})
+    setting = patch("fathom.engine.models.weights.keep_freed_memory") if way == "handed back" else patch.dict({})
     with setting:
         score = causal(llama(layers), statements(queries))
         print(timed(score)[1].cpu)
@@ -199,7 +199,7 @@ def kernels(title: str, ways: dict[str, Callable[[], Any]], operations: float = 
 @benchmark
 def products() -> None:
     """Time a linear layer by oneDNN and by MKL."""
-    from fathom.engine.models.kernels import _onednn_linear, keep_freed_memory
+    from fathom.engine.models.weights import _onednn_linear, keep_freed_memory
 
     torch.set_num_threads(1)
     keep_freed_memory()

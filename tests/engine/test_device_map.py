@@ -18,9 +18,9 @@ from fathom.base.errors import BadInput, MissingExtra
 from fathom.engine.models import weights
 from fathom.engine.models.checks import CACHE, STATES, TREE, check, token_log_probs
 from fathom.engine.models.encoder_decoder import EncoderDecoder
-from fathom.engine.models.kernels import FastLinear
 from fathom.engine.models.loading import load
 from fathom.engine.models.local import replaced_forward
+from fathom.engine.models.weights import FastLinear
 from fathom.engine.scoring.causal import causal_log_probs
 from fathom.engine.scoring.masked import Pll
 from fathom.engine.scoring.memory import Budget

@@ -13,8 +13,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig, P
 
 from fathom.base.errors import BadInput, MissingExtra
 from fathom.engine.models.checks import token_log_probs
-from fathom.engine.models.kernels import FastLinear
 from fathom.engine.models.loading import load
+from fathom.engine.models.weights import FastLinear
 from fathom.engine.scoring.causal import causal_log_probs
 from fathom.engine.scoring.memory import Budget
 from tests.cli.test_cli import gpt2 as gpt2_of_words

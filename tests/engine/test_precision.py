@@ -12,11 +12,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from fathom.base.errors import RunFailed
 from fathom.data.formats import EMBEDDED
-from fathom.engine.models import kernels
+from fathom.engine.models import weights
 from fathom.engine.models.base import log_softmax
 from fathom.engine.models.checks import PRECISION
-from fathom.engine.models.kernels import FastLinear
 from fathom.engine.models.loading import load, wrap
+from fathom.engine.models.weights import FastLinear
 from fathom.engine.scoring.causal import causal_log_probs
 from fathom.engine.scoring.memory import Budget
 from fathom.engine.scoring.trie import AnswerTrie
@@ -48,8 +48,8 @@ def test_original_layers_come_back(family):
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_a_wrong_kernel_is_refused_though_all_paths_share_it(family, monkeypatch):
     model = wrap(built(family, FAMILIES[family]), tiny_tokenizer())
-    right = kernels.linear
-    monkeypatch.setattr(kernels, "linear", lambda *inputs: right(*inputs) * 1.1)
+    right = weights.linear
+    monkeypatch.setattr(weights, "linear", lambda *inputs: right(*inputs) * 1.1)
     with pytest.raises(RunFailed, match=mentions("single sequences")):
         causal_log_probs(model, SEQUENCES, Budget(512, model.device))
 

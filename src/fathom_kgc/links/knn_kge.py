@@ -25,7 +25,7 @@ from fathom.base.errors import BadInput
 from fathom.base.progress import Progress, unseen
 from fathom.data.graph.links import Links, training_links
 from fathom.data.knowledge import KnowledgeGraph, Places
-from fathom.engine.models.kernels import linear, use_fast_kernels
+from fathom.engine.models.weights import linear, use_fast_kernels
 from fathom.engine.scoring.rows import RankResult
 from fathom.engine.scoring.trie import padded
 from fathom.probes.base import Facts

@@ -23,8 +23,7 @@ from fathom.base.errors import BadInput
 from fathom.engine.models.base import NAMES, Attention, Identity, KeyValues, LinearHead, Model, Reply, States
 from fathom.engine.models.checks import CACHE, PADDING, SHORT_STATES, STATES, TREE, CheckedLengths, FastPath, check
 from fathom.engine.models.generation import generate_greedily
-from fathom.engine.models.kernels import original_layers, use_fast_kernels
-from fathom.engine.models.weights import main_device, placement
+from fathom.engine.models.weights import main_device, original_layers, placement, use_fast_kernels
 
 NOT_THIS_WAY = (AttributeError, TypeError, ValueError, RuntimeError, IndexError, KeyError, AssertionError)
 """Errors of a module that cannot be called like this."""

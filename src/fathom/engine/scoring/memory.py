@@ -17,8 +17,7 @@ from torch import Tensor
 from fathom.base.errors import RunFailed
 from fathom.engine.models.base import LinearHead, Model, log_softmax
 from fathom.engine.models.checks import PRECISION
-from fathom.engine.models.kernels import linear
-from fathom.engine.models.weights import EIGHT_BITS, remedy
+from fathom.engine.models.weights import EIGHT_BITS, linear, remedy
 from fathom.engine.scoring.trie import Ints
 from fathom.store.folder import LARGEST_DIFFERENCE
 

@@ -49,7 +49,7 @@ READING = 500e6
 STARTING = 0.5
 """Seconds for the self-checks of a model and for the files of a run."""
 KEPT = 2**29
-"""Bytes of freed memory that a CPU's run keeps (:mod:`fathom.engine.models.kernels`), as measured."""
+"""Bytes of freed memory that a CPU's run keeps (:mod:`fathom.engine.models.weights`), as measured."""
 HEAD = "head"
 WIDTH = 16
 """Numbers of an embedding of the model that counts: pseudowords need room."""
