@@ -143,9 +143,7 @@ def draw_design(
         blocks = -(-len(units) // len(parts))
         dealt = np.concatenate([random_.permutation(len(parts)) for _ in range(blocks)]).tolist()
         part_of = {
-            query.id: parts[part]
-            for unit, part in zip(units, dealt[: len(units)], strict=True)
-            for query in unit.queries
+            query.id: parts[part] for unit, part in zip(units, dealt[: len(units)], strict=True) for query in unit
         }
     return {
         id_: part._replace(exposures=options.epochs * statements[id_] if part.exposures < 0 else part.exposures)
