@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -287,20 +287,8 @@ class FastLinear(nn.Linear):
         return linear(inputs, self.weight, self.bias)
 
 
-class Exchange(NamedTuple):
-    """A layer, *name* of *parent*, and the faster one in its place."""
-
-    parent: nn.Module
-    name: str
-    original: nn.Module
-    fast: nn.Module
-
-    @classmethod
-    def made(cls, parent: nn.Module, name: str, fast: nn.Module) -> Exchange:
-        """Put *fast* in the place of a layer."""
-        exchange = cls(parent, name, getattr(parent, name), fast)
-        setattr(parent, name, fast)
-        return exchange
+Exchange = tuple[nn.Module, str, nn.Module, nn.Module]
+"""A module, the name of a layer in it, that layer, and the faster one in its place."""
 
 
 @contextmanager
@@ -327,13 +315,17 @@ def use_fast_kernels(model: nn.Module) -> list[Exchange]:
     if first.device.type != "cpu":
         return []
     keep_freed_memory()
-    exchanges = []
+    exchanges: list[Exchange] = []
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
+            fast: nn.Module | None = None
             if isinstance(child, TANH_GELU):
-                exchanges.append(Exchange.made(parent, name, nn.GELU(approximate="tanh")))
-            elif first.dtype in FAST_DTYPES and (fast := _fast_linear(child)):
-                exchanges.append(Exchange.made(parent, name, fast))
+                fast = nn.GELU(approximate="tanh")
+            elif first.dtype in FAST_DTYPES:
+                fast = _fast_linear(child)
+            if fast is not None:
+                setattr(parent, name, fast)
+                exchanges.append((parent, name, child, fast))
     return exchanges
 
 
