@@ -11,8 +11,7 @@ from pathlib import Path
 from harness import DATA, Table, benchmark, share_interval
 
 from fathom_build.cloze.entities import ListedEntity
-from fathom_build.cloze.leaks import LEAKS, Leaks
-from fathom_build.cloze.sentences import KEPT, Selector
+from fathom_build.cloze.sentences import KEPT, LEAKS, Leaks, Selector
 from fathom_build.options import ClozeBuildOptions
 
 FRAMES = (

@@ -81,7 +81,7 @@ def make(entry: CommandEntry) -> typer.Typer:
 def cloze(files: options.ClozeFiles, chosen: ClozeBuildOptions, dry: options.DryRun, progress: Progress) -> Output:
     """Make a data set from your own texts: sentences that name one entity once, with the name masked."""
     from fathom_build.cloze.build import build_cloze, forecast_cloze
-    from fathom_build.review import REVIEW_FILE
+    from fathom_build.sheets import REVIEW_FILE
 
     if dry.dry_run:
         return Output([forecast_cloze(files, chosen)])

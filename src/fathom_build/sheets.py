@@ -1,16 +1,36 @@
-"""Tables that people fill in with a spreadsheet: written as CSV, read back as their country's spreadsheet saves it."""
+"""Notes of a build, and tables that people fill in with a spreadsheet: written as CSV, read back as it saves them."""
 
 from __future__ import annotations
 
 import csv
 import io
+import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from fathom.base.errors import BadInput
 from fathom.base.reading import Faults, Missing, read_lines, read_text, repetition
 from fathom.data.formats.rows import delimiter_of
+
+
+class Notes(list[str]):
+    """Notes of a build, one line for all items of a kind."""
+
+    def add_all(self, names: Iterable[str], what: str) -> None:
+        """Add "3 classes have no label: a, b, c" unless there are none; of many, five are examples."""
+        iterator = iter(names)
+        examples = list(islice(iterator, 5))
+        rest = sum(1 for _ in iterator)
+        if examples:
+            self.append(f"{len(examples) + rest:,} {what}: {', '.join(examples)}{', …' if rest else ''}")
+
+    def add_kinds(self, kinds: Sequence[str], what: str) -> None:
+        """Add "axioms are not read: 3 owl:hasKey (x), 1 owl:sameAs (y)" unless there are none."""
+        if kinds:
+            self.append(f"{what}: {', '.join(kinds)}")
+
 
 Row = dict[str, str]
 """A line of the table: cells by column."""
@@ -71,3 +91,32 @@ def read_pairs(path: Path, expected: str, parse: Callable[[str, str], tuple[Key,
             pairs[pair[0]] = pair[1]
     faults.stop_if_any()
     return pairs
+
+
+REVIEW_FILE, AUDIT_FILE = "review.csv", "audit.csv"
+SENTENCES = ("id", "type", "sentence", "answer", "reviewer_1", "reviewer_2", "comment")
+"""Columns of a sample of sentences, which two people judge, as in Shaier et al., section 3.2.3."""
+INSTANCES = (
+    "relation", "statement", "subject", "subject_id", "answer", "answer_id", "source", "judgement", "comment",
+)  # fmt: skip
+"""Columns of a sample of a balanced probe's instances, which somebody compares with their source."""
+
+
+class Reservoir:
+    """A uniform random sample of a stream (reservoir sampling)."""
+
+    def __init__(self, size: int, seed: str) -> None:
+        self._size, self._seen, self._random = size, 0, random.Random(seed)
+        self._sample: list[tuple[int, Row]] = []
+
+    def add(self, thing: Row) -> None:
+        """Offer the next item of the stream."""
+        self._seen += 1
+        if len(self._sample) < self._size:
+            self._sample.append((self._seen, thing))
+        elif (place := self._random.randrange(self._seen)) < self._size:
+            self._sample[place] = (self._seen, thing)
+
+    def in_order(self) -> list[Row]:
+        """Return the sample, in the order of the stream."""
+        return [thing for _, thing in sorted(self._sample, key=lambda pair: pair[0])]

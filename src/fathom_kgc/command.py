@@ -199,7 +199,7 @@ def evaluate(files: EvaluateFiles, given: Given) -> None:
 def predict(options: PredictOptions, printed: PrintOptions) -> None:
     """Print the best answers to (head, relation, ?) or (?, relation, tail), and whether the graph has them."""
     from fathom.data.formats import read
-    from fathom_kgc.links.predict import predict_links
+    from fathom_kgc.links.probe import predict_links
 
     chosen = options.model_dump(exclude={"model", "data", "columns"})
     printed.show([predict_links(options.model, read(options.data, options.columns), **chosen)])

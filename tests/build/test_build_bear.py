@@ -41,10 +41,7 @@ from fathom_build.bear.entities import (
     date_of,
     entity_of,
 )
-from fathom_build.bear.facts import FactStore
-from fathom_build.bear.names import overlapping, revealing, words
-from fathom_build.bear.plan import BIG, SMALL, BearPlan, Limits, RelationPlan
-from fathom_build.bear.pools import (
+from fathom_build.bear.facts import (
     INCOMPLETE,
     ITSELF,
     NO_LABEL,
@@ -57,12 +54,16 @@ from fathom_build.bear.pools import (
     WRONG_TYPE,
     Answer,
     FactPool,
+    FactStore,
     Instance,
     Log,
+    overlapping,
     pool_of,
+    revealing,
+    words,
 )
-from fathom_build.bear.review import majority
-from fathom_build.bear.statistics import evenness
+from fathom_build.bear.plan import BIG, SMALL, BearPlan, Limits, RelationPlan
+from fathom_build.bear.review import evenness, majority
 from fathom_build.options import BearBuildOptions
 from tests.messages import correspond, mentioned, mentions, stated
 from tests.results.test_by_number import QueryRun, hit

@@ -21,12 +21,9 @@ from fathom.cli import make_app
 from fathom.data.formats import examine, read
 from fathom.store.outputs import whole_folder
 from fathom_build.cloze import build as cloze_build
-from fathom_build.cloze.build import build_cloze, forecast_cloze
-from fathom_build.cloze.counts import DUPLICATE, REPLACED, WITHDRAWN, BuiltCloze
-from fathom_build.cloze.documents import Unit, UnreadableDocument
-from fathom_build.cloze.entities import ListedEntity, read_entities
-from fathom_build.cloze.names import AMBIGUOUS, NameFinder
-from fathom_build.cloze.pubmed import Medline
+from fathom_build.cloze.build import DUPLICATE, REPLACED, WITHDRAWN, BuiltCloze, build_cloze, forecast_cloze
+from fathom_build.cloze.documents import Medline, Unit, UnreadableDocument
+from fathom_build.cloze.entities import AMBIGUOUS, ListedEntity, NameFinder, read_entities
 from fathom_build.cloze.rows import Occurrences
 from fathom_build.cloze.sentences import (
     ADDRESS,
@@ -43,7 +40,7 @@ from fathom_build.cloze.sentences import (
     read_blocked,
 )
 from fathom_build.options import ClozeBuildOptions, ClozeFiles
-from fathom_build.review import Reservoir
+from fathom_build.sheets import Reservoir
 from tests.messages import correspond, mentioned, mentions, stated
 
 LOOSE = {"min_words": 0, "min_letters": 1, "quality": False}
@@ -478,7 +475,7 @@ def test_records_of_any_cut(monkeypatch, tmp_path):
     raw = file.read_bytes()
     assert all(raw[unit.place :].startswith(unit.content) for unit in whole)
     for size in (1, 7, 40, 333):
-        monkeypatch.setattr("fathom_build.cloze.pubmed._BLOCK", size)
+        monkeypatch.setattr("fathom_build.cloze.documents._BLOCK", size)
         reader = Medline(titles=False)
         assert list(reader.units(io.BytesIO(raw))) == whole
 

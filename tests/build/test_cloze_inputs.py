@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom_build.cloze.counts import REPLACED
-from fathom_build.cloze.markup import render_markdown
+from fathom_build.cloze.build import REPLACED
+from fathom_build.cloze.documents import render_markdown
 from tests.build.test_build_cloze import article, build, dropped, facts, medline, names, texts
 from tests.messages import stated
 

@@ -16,8 +16,7 @@ from fathom.cli import make_app
 from fathom.data.formats import read
 from fathom.data.selection.pools import DATA, pooled
 from fathom.results.summary import summarise
-from fathom_build.cloze.build import build_cloze
-from fathom_build.cloze.counts import WITHOUT_MODEL
+from fathom_build.cloze.build import WITHOUT_MODEL, build_cloze
 from fathom_build.cloze.ngrams import BACKOFF, WINDOW, Neighbours, NgramRank, Ngrams
 from fathom_build.cloze.rows import Row
 from fathom_build.options import ClozeBuildOptions, ClozeFiles

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from fathom.base.errors import BadInput
-from fathom_build.cloze.counts import ORDINARY
-from fathom_build.cloze.entities import ListedEntity, read_entities
-from fathom_build.cloze.leaks import LEAKS
-from fathom_build.cloze.names import NameFinder
-from fathom_build.cloze.sentences import ADDRESS, Selector
+from fathom_build.cloze.build import ORDINARY
+from fathom_build.cloze.entities import ListedEntity, NameFinder, read_entities
+from fathom_build.cloze.sentences import ADDRESS, LEAKS, Selector
 from tests.build.test_build_cloze import (
     OPTIONS,
     article,

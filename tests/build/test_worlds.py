@@ -37,17 +37,20 @@ from fathom_build.worlds import (
     restore,
     worlds_table,
 )
-from fathom_build.worlds.constructions import Materials, find_obstacles, make_world
 from fathom_build.worlds.derangement import (
     NO_LABEL,
     NoDerangement,
     _by_swaps,
     derange,
+    draw_symbols,
+    learn,
     match_relations,
+    new_descriptions,
+    new_names,
 )
 from fathom_build.worlds.mentions import find_mentions, replace_mentions
-from fathom_build.worlds.random_names import draw_symbols, learn, new_descriptions, new_names
 from fathom_build.worlds.tries import _leftmost
+from fathom_build.worlds.world import Materials, find_obstacles, make_world
 from tests.messages import correspond, mentioned, mentions, stated
 
 

@@ -15,10 +15,8 @@ from fathom_build.worlds import (
     restore,
     tabulate_audits,
 )
-from fathom_build.worlds.audit import Auditor
-from fathom_build.worlds.folders import INSERTED, inserted_spans
-from fathom_build.worlds.forms import forms_of
-from fathom_build.worlds.mentions import find_mentions
+from fathom_build.worlds.build import INSERTED, Auditor, inserted_spans
+from fathom_build.worlds.mentions import find_mentions, forms_of
 from fathom_build.worlds.world import BASE, World
 from tests.build.test_worlds import anonymised, make_graph, pets, virtual, with_aliases
 from tests.messages import mentioned, stated

@@ -22,9 +22,7 @@ from fathom.engine.models.model_files import size_faults
 from fathom.store.files import make_folder
 from fathom.store.journal import Journal
 from fathom.training.saving import published_tensors
-from fathom_build.cloze.documents import UnreadableDocument
-from fathom_build.cloze.markup import Hypertext
-from fathom_build.cloze.pubmed import Jats
+from fathom_build.cloze.documents import Hypertext, Jats, UnreadableDocument
 from tests.conftest import tiny_tokenizer
 from tests.data.test_fetch import zipped
 from tests.faults.test_model_files import evaluated

@@ -34,7 +34,7 @@ from fathom.data.options import FetchOptions
 from fathom.plans.file import read_plan
 from fathom.plans.record import changed_steps, read_record
 from fathom.results.datasets import data_tables
-from fathom_build.worlds.folders import read_manifest as read_world
+from fathom_build.worlds.build import read_manifest as read_world
 from fathom_kgc.links.folder import read_curve
 from fathom_kgc.links.folder import read_manifest as read_link
 from tests.base.test_reading import within

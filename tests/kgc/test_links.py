@@ -40,7 +40,7 @@ from fathom_kgc.links import LINKS, Kind, base
 from fathom_kgc.links.base import Predictor, rank_links, shuffled
 from fathom_kgc.links.folder import open_links, read_curve, read_manifest, train_links
 from fathom_kgc.links.options import ASKING, LinkOptions, TextTraining
-from fathom_kgc.links.predict import predict_links
+from fathom_kgc.links.probe import predict_links
 from fathom_kgc.links.texts import language_model
 from tests.conftest import write_graph_folder
 from tests.messages import mentioned, mentions

@@ -25,7 +25,7 @@ from fathom.engine.models.server import ChatReply
 from fathom_build.worlds.build import build_worlds
 from fathom_kgc.links.folder import open_links, read_manifest
 from fathom_kgc.links.options import PromptedModel
-from fathom_kgc.links.predict import predict_links
+from fathom_kgc.links.probe import predict_links
 from fathom_kgc.links.prompted import Bm25, Local, Predictor, Prompts, RankingPrompt, SampledServer, parsed, rationale
 from tests.conftest import build, write_graph_folder
 from tests.messages import mentions

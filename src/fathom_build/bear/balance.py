@@ -12,9 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fathom_build.bear.names import overlapping, words
+from fathom_build.bear.facts import Answer, FactPool, overlapping, words
 from fathom_build.bear.plan import BearPlan, Limits
-from fathom_build.bear.pools import Answer, FactPool
 
 
 class Configuration(NamedTuple):

@@ -27,29 +27,40 @@ from fathom.store.files import check_name, make_folder, write_json, write_json_l
 from fathom.store.locks import exclusive_folder
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom_build.bear.balance import ChosenRelation, sample
-from fathom_build.bear.facts import FactStore, gather, read_views, wanted_of
+from fathom_build.bear.facts import (
+    LEFT_OVER,
+    Answer,
+    FactPool,
+    FactStore,
+    Instance,
+    Log,
+    gather,
+    pool_of,
+    read_views,
+    wanted_of,
+)
 from fathom_build.bear.parts import DumpForecast
 from fathom_build.bear.plan import BearPlan, read_plan
-from fathom_build.bear.pools import LEFT_OVER, Answer, FactPool, Instance, Log, pool_of
 from fathom_build.bear.review import (
     DROP,
     SHEET,
     Decisions,
     Outlier,
+    balance,
+    by_relation,
+    left_out,
     outliers_of,
     read_decisions,
+    sizes,
     slot_notes,
     write_audit,
     write_decisions,
     write_template_sheet,
 )
-from fathom_build.bear.server import WikidataServer
-from fathom_build.bear.sources import Dump, WikidataSource, sources_of
-from fathom_build.bear.statistics import balance, by_relation, left_out, sizes
-from fathom_build.notes import Notes
+from fathom_build.bear.sources import Dump, WikidataServer, WikidataSource, sources_of
 from fathom_build.ontology.sources import Endpoint
 from fathom_build.options import BearBuildOptions
-from fathom_build.review import AUDIT_FILE, REVIEW_FILE
+from fathom_build.sheets import AUDIT_FILE, REVIEW_FILE, Notes
 
 LOG_FILE, ALIASES, STATISTICS = "log.jsonl", "aliases.jsonl", "statistics.json"
 LICENCE = "CC0-1.0 (Wikidata)"

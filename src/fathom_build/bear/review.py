@@ -1,12 +1,12 @@
-"""Lists for review by a person: answers of another kind than most of their relation, and filled templates.
+"""Lists for review by a person (outliers, filled templates), and tables about a probe that was built.
 
-The paper asked GPT-4 which answers "do not align with the majority category" and decided case by case (section 4.2,
-figure 11). Here the majority is the class that most answers have, at most a few levels above their own (P31, P279), the
-nearest first. Nothing is removed without a decision.
+The paper asked GPT-4 which answers "do not align with the majority category" (section 4.2, figure 11). Here the
+majority is the class that most answers have, at most a few levels above their own (P31, P279), the nearest first.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections import Counter
@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fathom.base.reading import Faults, repetition
+from fathom.data.queries import QuerySet
+from fathom.data.statistics import CountTokens, majority_share, random_baseline, relation_statistics
 from fathom.data.templates import Template
-from fathom_build.bear.balance import ChosenRelation
-from fathom_build.bear.facts import FactStore
+from fathom.results.tables import Cell, Table
+from fathom_build.bear.balance import ONE_TO_ONE, ChosenRelation
+from fathom_build.bear.facts import FactPool, FactStore, Log
 from fathom_build.bear.plan import BearPlan, RelationPlan
-from fathom_build.bear.pools import FactPool
-from fathom_build.review import INSTANCES, REVIEW_FILE
-from fathom_build.sheets import read_sheet, write_sheet
+from fathom_build.sheets import INSTANCES, REVIEW_FILE, read_sheet, write_sheet
 
 LEVELS = 2
 """Classes above its own that an answer is also of."""
@@ -221,3 +222,79 @@ def write_template_sheet(path: Path, plan: BearPlan, chosen: Mapping[str, Chosen
             filled = (Template(text).fill(subject, answer).text for subject, answer in drawn)
             rows += [{"relation": relation.property, "template": text, "sentence": sentence} for sentence in filled]
     write_sheet(path, TEMPLATE_COLUMNS, rows)
+
+
+PUBLISHED: tuple[tuple[Cell, ...], ...] = (
+    ("BEAR-big (published)", 40_916, 78, 14, 64, 596.9),
+    ("BEAR (published)", 7_731, 60, 14, 46, 149.8),
+)
+"""Rows of table 2 of Wiland et al. 2024, whose average excludes the 1:1 relations."""
+_TABLE_2 = ("instances", "relations", "1:1 relations", "N:1 relations", "instances per N:1 relation")
+
+
+def sizes(chosen: Mapping[str, Sequence[ChosenRelation]]) -> Table:
+    """Tabulate the sizes of each variant next to the published values (table 2 of the paper).
+
+    :param chosen: relations of each variant, the infeasible ones left out.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    for name, relations in chosen.items():
+        single = sum(one.cardinality == ONE_TO_ONE for one in relations)
+        many = [one.total for one in relations if one.cardinality != ONE_TO_ONE]
+        mean = sum(many) / len(many) if many else None
+        rows.append((name, sum(one.total for one in relations), len(relations), single, len(many), mean))
+    note = "the average of BEAR's N:1 relations as the paper's table 2 has it"
+    formats = {_TABLE_2[-1]: ".1f"}
+    return Table(("variant", *_TABLE_2), (*rows, *PUBLISHED), "sizes (table 2)", formats=formats, notes=(note,))
+
+
+def by_relation(variant: str, relations: Iterable[ChosenRelation]) -> Table:
+    """Tabulate the configuration of each relation, and why those that are left out are infeasible."""
+    rows = tuple((one.relation, one.cardinality, one.configuration, one.total, one.why or None) for one in relations)
+    columns = ("relation", "cardinality", "answers × instances", "instances", "infeasible")
+    return Table(columns, rows, f"relations of {variant}").without_empty("infeasible")
+
+
+def balance(variant: str, data: QuerySet, count_tokens: CountTokens | None) -> Table:
+    """Tabulate which answers are one token (table 1 of the paper), and how even the answers are.
+
+    :param count_tokens: of each text; None leaves table 1 out.
+    """
+    single = ("one token", "one token after a space") if count_tokens is not None else ()
+    rows: list[tuple[Cell, ...]] = []
+    for entry in relation_statistics(data, count_tokens):
+        answers = Counter(query.gold[0] for query in data.by_relation()[entry.relation])
+        rows.append((entry.relation, entry.instances, entry.candidates, evenness(answers), entry.baseline,
+                     entry.majority, *(entry.single_token or ())))  # fmt: skip
+    queries = list(data.queries)
+    means = [sum(float(row[place] or 0) for row in rows) / len(rows) for place in range(6, 6 + len(single))]
+    largest = sum(majority_share(of) * len(of) for of in data.by_relation().values()) / len(queries)
+    rows.append(("all", len(queries), None, None, random_baseline(data, queries), largest, *means))
+    columns = ("relation", "instances", "answers", "balance", "random", "majority", *single)
+    note = "balance: entropy of the answers divided by its greatest, 1 where all are equally frequent"
+    formats = {"balance": ".3f"} | dict.fromkeys(("random", "majority", *single), ".1%")
+    return Table(columns, tuple(rows), f"answers of {variant} (table 1)", formats=formats, notes=(note,))
+
+
+def evenness(answers: Mapping[str, int]) -> float:
+    """Return the entropy of the answers ÷ the greatest that so many answers can have; 1 for a single answer."""
+    total = sum(answers.values())
+    shares = [count / total for count in answers.values() if count]
+    return -sum(share * math.log(share) for share in shares) / math.log(len(shares)) if len(shares) > 1 else 1.0
+
+
+def left_out(log: Log, facts: Mapping[str, int], taken: Mapping[str, int]) -> Table:
+    """Tabulate what was left out of all relations together, by reason.
+
+    :param facts: of each relation, before any filter.
+    :param taken: instances of each relation in the largest variant.
+    """
+    reasons: Counter[str] = Counter()
+    relations: Counter[str] = Counter()
+    for (_, why), count in log.counts.items():
+        reasons[why] += count
+        relations[why] += count > 0
+    rows: list[tuple[Cell, ...]] = [("facts that count", sum(facts.values()), len(facts))]
+    rows += [(f"left out: {why}", count, relations[why]) for why, count in reasons.items() if count]
+    rows.append(("instances of the largest variant", sum(taken.values()), sum(map(bool, taken.values()))))
+    return Table(("step", "facts", "relations"), tuple(rows), "from facts to instances")

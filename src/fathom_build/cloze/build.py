@@ -6,15 +6,18 @@ parses the others and keeps sentences. Both read one record at a time, and what 
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from importlib.metadata import version
-from itertools import count
 from pathlib import Path
+from statistics import fmean, pstdev
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from fathom._version import VERSION
 from fathom.base.errors import BadInput, all_of, refuse
@@ -25,16 +28,169 @@ from fathom.data.queries import ANSWERABLE, NGRAM, NGRAM_AMONG_ALL
 from fathom.results.tables import Table
 from fathom.store.files import write_json, write_json_lines
 from fathom.store.outputs import obstacles, signature_of, whole_folder
-from fathom_build.cloze import corpora, counts
-from fathom_build.cloze.documents import Corpus, Document, Paragraph, Unit, UnreadableDocument
+from fathom_build.cloze import corpora
+from fathom_build.cloze.documents import LANGUAGES, Corpus, Document, Paragraph, Unit, UnreadableDocument
 from fathom_build.cloze.entities import EntityList, read_entities, split_given
 from fathom_build.cloze.ngrams import Neighbours
-from fathom_build.cloze.pubmed import LANGUAGES
 from fathom_build.cloze.rows import Occurrences, Row, SentenceRows, Supersession, is_own_name, rows_in
-from fathom_build.cloze.sentences import BLOCKED_FILE, KEPT, Selector, read_blocked
+from fathom_build.cloze.sentences import (
+    ADDRESS,
+    BLOCKED,
+    BLOCKED_FILE,
+    FRAGMENT,
+    HYPHENATED,
+    KEPT,
+    LEAKS,
+    MARKED,
+    NO_NAME,
+    PART,
+    SEVERAL,
+    SHARED,
+    SHORT,
+    Selector,
+    read_blocked,
+)
 from fathom_build.options import ClozeBuildOptions, ClozeFiles
-from fathom_build.review import REVIEW_FILE, SENTENCES, Reservoir
-from fathom_build.sheets import write_sheet
+from fathom_build.sheets import REVIEW_FILE, SENTENCES, Reservoir, write_sheet
+
+BROKEN, WITHDRAWN, REPLACED = "cannot be read", "withdrawn by a later file", "replaced by a later record"
+LANGUAGE, UNDATED, EARLY, EMPTY = "in another language", "without a date", "not after", "without text"
+SILENT = "name no entity"
+_DOCUMENT_STEPS = (BROKEN, WITHDRAWN, REPLACED, LANGUAGE, UNDATED, EARLY, EMPTY, SILENT)
+ORDINARY = "the name is mostly an ordinary word here"
+DUPLICATE = "say the same as one above"
+WITHOUT_MODEL = "can be answered by neighbouring words alone"
+_SENTENCE_STEPS = (NO_NAME, SEVERAL, SHARED)
+QUALITY_STEPS = (HYPHENATED, PART, FRAGMENT, ADDRESS, *LEAKS.values(), ORDINARY)
+_TYPED_STEPS = (MARKED, SHORT, BLOCKED, *QUALITY_STEPS, DUPLICATE, WITHOUT_MODEL)
+
+_SHOWN = 3
+"""Examples of each reason."""
+
+
+class CountedStep(NamedTuple):
+    """One reason to drop records or sentences, and how many are left after it, if known also by type."""
+
+    what: str
+    dropped: int
+    left: int
+    by_type: dict[str, int] | None = None
+
+
+class Example(NamedTuple):
+    """A sentence that was dropped, with the masked words."""
+
+    document: str
+    sentence: str
+    answer: str
+
+
+class Frequencies(NamedTuple):
+    """Frequencies of the entities of a type that occur; ``sd`` is the population standard deviation."""
+
+    type: str
+    sentences: int
+    entities: int
+    mean: float
+    sd: float
+    most: int
+    least: int
+
+
+@dataclass
+class Counts:
+    """Numbers of records and sentences by outcome.
+
+    :param documents: by outcome.
+    :param sentences: those that do not name exactly one entity, by outcome.
+    :param typed: those that name one entity, by its type and the outcome.
+    :param examples: the first that were dropped, by outcome.
+    """
+
+    documents: Counter[str] = field(default_factory=Counter)
+    sentences: Counter[str] = field(default_factory=Counter)
+    typed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    examples: dict[str, list[Example]] = field(default_factory=dict)
+
+    def show(self, outcome: str, example: Example) -> None:
+        """Keep an example, if it is one of the first of its outcome."""
+        shown = self.examples.setdefault(outcome, [])
+        if len(shown) < _SHOWN:
+            shown.append(example)
+
+    def notes(self) -> list[str]:
+        """Report dropped sentences of poor quality, each kind with its first example."""
+        lost: Counter[str] = Counter()
+        for (_, outcome), count in self.typed.items():
+            lost[outcome] += count
+        return [
+            f"{outcome}: {lost[outcome]:,}, such as {shown[0].sentence!r} ({shown[0].answer})"
+            for outcome in QUALITY_STEPS
+            if (shown := self.examples.get(outcome)) and lost[outcome]
+        ]
+
+    def steps(self, types: Sequence[str], after: str | None) -> list[CountedStep]:
+        """List the steps from all records to the remaining sentences. :param after: the day of :data:`EARLY`."""
+        left = sum(self.documents.values())
+        steps = [CountedStep("records", 0, left)]
+        for reason in _DOCUMENT_STEPS:
+            dropped = self.documents[reason]
+            left -= dropped
+            if dropped or reason == SILENT:
+                steps.append(CountedStep(f"{reason} {after}" if reason == EARLY else reason, dropped, left))
+        left = sum(self.sentences.values()) + sum(self.typed.values())
+        steps.append(CountedStep("sentences of paragraphs that name an entity", 0, left))
+        by_type = dict.fromkeys(types, 0)
+        for (type_, _), count in self.typed.items():
+            by_type[type_] += count
+        for reason in _SENTENCE_STEPS:
+            left -= self.sentences[reason]
+            steps.append(CountedStep(reason, self.sentences[reason], left, dict(by_type) if reason == SHARED else None))
+        for reason in _TYPED_STEPS:
+            lost = {type_: self.typed[type_, reason] for type_ in by_type}
+            by_type = {type_: count - lost[type_] for type_, count in by_type.items()}
+            if any(lost.values()) or reason in (BLOCKED, DUPLICATE):
+                steps.append(CountedStep(reason, sum(lost.values()), sum(by_type.values()), by_type))
+        return steps
+
+
+def explain_empty(steps: list[CountedStep], troubles: list[str]) -> list[str]:
+    """Report which step left nothing, and how many the others left."""
+    empty = next(number for number, step in enumerate(steps) if not step.left)
+    at = steps[empty].what if empty else "there is no record in the input"
+    reason = f"nothing was left after {at!r} ({steps[empty].dropped:,} of {steps[empty - 1].left:,})" if empty else at
+    counted = [f"  {step.left:>9,}  after: {step.what}" for step in steps[: empty + 1]]
+    return [f"no sentence is left: {reason}; nothing is written", *counted, *(f"  {line}" for line in troubles)]
+
+
+def count_frequencies(type_: str, counts: list[int]) -> Frequencies:
+    """Summarise the numbers of sentences of each entity that occurs."""
+    return Frequencies(type_, sum(counts), len(counts), fmean(counts), pstdev(counts), max(counts), min(counts))
+
+
+class BuiltCloze(NamedTuple):
+    """A finished data set, what each step left, and notes on skipped and odd input."""
+
+    out: Path
+    steps: list[CountedStep]
+    frequencies: list[Frequencies]
+    notes: list[str]
+
+    def tables(self) -> list[Table]:
+        """Show how many were left after each step, and how often entities occur."""
+        types = list(self.steps[-1].by_type or {})
+        several = types if len(types) > 1 else []
+        rows = tuple(
+            (step.what, step.dropped or None, step.left, *((step.by_type or {}).get(type_) for type_ in several))
+            for step in self.steps
+        )
+        columns = ("type", "sentences", "entities", "mean", "sd", "max", "min")
+        formats = dict.fromkeys(("mean", "sd"), ".2f")
+        return [
+            Table(("step", "left out", "left", *several), rows, "from records to sentences"),
+            Table(columns, tuple(self.frequencies), "sentences per entity", formats=formats),
+        ]
+
 
 _SAMPLE = 1 << 25
 """Unpacked bytes of an estimate."""
@@ -46,7 +202,7 @@ _EMPTY = 20
 
 def build_cloze(
     files: ClozeFiles, options: ClozeBuildOptions = ClozeBuildOptions(), progress: Progress = unseen
-) -> counts.BuiltCloze:
+) -> BuiltCloze:
     """Build a data set of masked sentences in a new folder.
 
     :param progress: called with (bytes read, bytes to read).
@@ -58,13 +214,13 @@ def build_cloze(
         rows = builder.collect(folder / "work")
         steps = builder.counts.steps(builder.listed.types, options.after)
         if not steps[-1].left:
-            raise BadInput(counts.explain_empty(steps, [*builder.troubles.notes(), *builder.without_records()]))
+            raise BadInput(explain_empty(steps, [*builder.troubles.notes(), *builder.without_records()]))
         frequencies = builder.write(folder, rows)
         shutil.rmtree(folder / "work")
         notes += builder.guessable() + builder.troubles.notes() + builder.without_records()
         notes += builder.without_sentences() + builder.counts.notes()
         write_json(folder / "manifest.json", builder.manifest(steps, frequencies, notes))
-    return counts.BuiltCloze(files.out, steps, frequencies, notes)
+    return BuiltCloze(files.out, steps, frequencies, notes)
 
 
 def _checked(files: ClozeFiles, options: ClozeBuildOptions, progress: Progress) -> tuple[_Builder, Json, list[str]]:
@@ -131,7 +287,7 @@ class _Builder:
         self.size = sum(self._bytes)
         self._digests: list[str] = []
         self._records: Counter[str] = Counter()
-        self.counts = counts.Counts()
+        self.counts = Counts()
         self._sentences: Counter[int] = Counter()
         self._guessable: Counter[str] = Counter()
 
@@ -143,7 +299,7 @@ class _Builder:
         rows = SentenceRows(work, self.listed.entities)
         with closing(rows):
             self._read(latest, rows, neighbours)
-        self._drop(counts.DUPLICATE, rows.drop_repeated())
+        self._drop(DUPLICATE, rows.drop_repeated())
         rows.replace(self._with_proper_answers(rows_in(rows.queries)))
         if self._sentences.total():
             rows.replace(self._judged(rows.queries, neighbours))
@@ -155,14 +311,14 @@ class _Builder:
             type_ = self.listed.entities[row.entity].type
             self.counts.typed[type_, KEPT] -= 1
             self.counts.typed[type_, reason] += 1
-            self.counts.show(reason, counts.Example(row.document, row.masked, row.surface))
+            self.counts.show(reason, Example(row.document, row.masked, row.surface))
 
     def _with_proper_answers(self, rows: Iterator[Row]) -> Iterator[Row]:
         """Drop sentences of proper names that are mostly ordinary words in these texts, and count the others."""
         ordinary: Collection[int] = self.selector.finder.find_ordinary() if self.options.quality else ()
         for row in rows:
             if row.entity in ordinary:
-                self._drop(counts.ORDINARY, [row])
+                self._drop(ORDINARY, [row])
             else:
                 self._sentences[row.entity] += 1
                 yield row
@@ -180,10 +336,10 @@ class _Builder:
             if row_ranks[0].last == 1:
                 self._guessable[self.listed.entities[row.entity].type] += 1
                 if self.options.exclude_guessable:
-                    self._drop(counts.WITHOUT_MODEL, [row])
+                    self._drop(WITHOUT_MODEL, [row])
                     self._sentences[row.entity] -= 1
                     continue
-                self.counts.show(counts.WITHOUT_MODEL, counts.Example(row.document, row.masked, row.surface))
+                self.counts.show(WITHOUT_MODEL, Example(row.document, row.masked, row.surface))
             yield row._replace(ngram=[str(rank) for rank in row_ranks])
 
     def _candidates(self, type_: str) -> list[int]:
@@ -201,12 +357,12 @@ class _Builder:
         return records.resolve("last")
 
     def _read(self, latest: Supersession, rows: SentenceRows, neighbours: Neighbours) -> None:
-        places = count()  # the second argument of zip, so that no place is lost at the end of a file
+        places = itertools.count()  # the second argument of zip, so that no place is lost at the end of a file
         for number, source in enumerate(self.sources):
             corpus = corpora.corpus_of(source, self.options)
             for unit, place in zip(corpora.units_of(source, corpus, self.troubles), places, strict=False):
                 if latest.beaten[place]:
-                    outcome = counts.WITHDRAWN if latest.withdrawn[place] else counts.REPLACED
+                    outcome = WITHDRAWN if latest.withdrawn[place] else REPLACED
                 else:
                     outcome = self._outcome(number, corpus, unit, rows, neighbours)
                 if outcome:
@@ -222,7 +378,7 @@ class _Builder:
             document = corpus.document(unit)
         except UnreadableDocument as error:
             self.troubles.add(self.sources[number], f"{corpus.place} {unit.place:,}", f"record skipped: {error}")
-            return counts.BROKEN
+            return BROKEN
         if document is None:
             return ""
         return self._unwanted(document) or self._keep(number, document, rows, neighbours)
@@ -230,18 +386,18 @@ class _Builder:
     def _unwanted(self, document: Document) -> str:
         options = self.options
         if document.languages and LANGUAGES[options.language] not in document.languages:
-            return counts.LANGUAGE
+            return LANGUAGE
         if options.after is not None and not document.date:
-            return counts.UNDATED
-        return counts.EARLY if options.after is not None and document.date <= options.after else ""
+            return UNDATED
+        return EARLY if options.after is not None and document.date <= options.after else ""
 
     def _keep(self, number: int, document: Document, rows: SentenceRows, neighbours: Neighbours) -> str:
         """Store the sentences of a document that may become queries. :returns: the outcome of the document."""
         before = 0
-        outcome = counts.EMPTY
+        outcome = EMPTY
         for part in self._parts(number, document):
             sentences = self.selector.sentences(part.text)
-            outcome = KEPT if sentences else counts.SILENT if outcome == counts.EMPTY else outcome
+            outcome = KEPT if sentences else SILENT if outcome == EMPTY else outcome
             for sentence in sentences:
                 if sentence.entity is None:
                     self.counts.sentences[sentence.outcome] += 1
@@ -252,7 +408,7 @@ class _Builder:
                     origin = (document.id, document.date, before + sentence.offset, part.section, number)
                     rows.add(Row(sentence.entity, sentence.masked, sentence.surface, *origin))
                 else:
-                    self.counts.show(sentence.outcome, counts.Example(document.id, sentence.masked, sentence.surface))
+                    self.counts.show(sentence.outcome, Example(document.id, sentence.masked, sentence.surface))
             before += len(part.text) + 1
         return outcome
 
@@ -289,11 +445,11 @@ class _Builder:
         )
         done = "excluded" if excluded else "kept and marked"
         rest = sum(asked.values()) - self._guessable.total()
-        example = self.counts.examples[counts.WITHOUT_MODEL][0]
+        example = self.counts.examples[WITHOUT_MODEL][0]
         such = f"such as {example.sentence!r} ({example.answer})"
-        return [f"{counts.WITHOUT_MODEL} ({done}): {shares}; {rest:,} without these; {such}"]
+        return [f"{WITHOUT_MODEL} ({done}): {shares}; {rest:,} without these; {such}"]
 
-    def write(self, folder: Path, rows: Path) -> list[counts.Frequencies]:
+    def write(self, folder: Path, rows: Path) -> list[Frequencies]:
         """Write the data set, the sample for the reviewers, and how often each entity occurs."""
         samples = {type_: Reservoir(self.options.sample, f"{self.options.seed} {type_}") for type_ in self.listed.types}
         write_native(folder, self._facts(rows, samples), self._relations())
@@ -307,7 +463,7 @@ class _Builder:
         for number, sentences in self._sentences.items():
             if sentences:
                 by_type[self.listed.entities[number].type].append(sentences)
-        return [counts.count_frequencies(type_, sentences) for type_, sentences in by_type.items() if sentences]
+        return [count_frequencies(type_, sentences) for type_, sentences in by_type.items() if sentences]
 
     def _facts(self, rows: Path, samples: Mapping[str, Reservoir]) -> Iterator[Json]:
         """Return facts, and offer each to the sample of its type."""
@@ -337,8 +493,8 @@ class _Builder:
 
     def manifest(
         self,
-        steps: list[counts.CountedStep],
-        frequencies: list[counts.Frequencies],
+        steps: list[CountedStep],
+        frequencies: list[Frequencies],
         notes: list[str],
     ) -> Json:
         """Return what the folder can be built from again, without times and names of machines."""

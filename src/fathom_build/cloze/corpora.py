@@ -11,9 +11,19 @@ from typing import NamedTuple
 
 from fathom.base.errors import BadInput, refuse
 from fathom.base.reading import Unreadable, check_file, opened, stands
-from fathom_build.cloze.documents import Corpus, JsonLines, PlainText, Unit, UnreadableDocument
-from fathom_build.cloze.markup import Hypertext, render_markdown, render_restructured
-from fathom_build.cloze.pubmed import Jats, Medline, is_jats
+from fathom_build.cloze.documents import (
+    Corpus,
+    Hypertext,
+    Jats,
+    JsonLines,
+    Medline,
+    PlainText,
+    Unit,
+    UnreadableDocument,
+    is_jats,
+    render_markdown,
+    render_restructured,
+)
 from fathom_build.options import ClozeBuildOptions
 
 MEDLINE, JATS, JSON_LINES, TEXT = "PubMed XML", "JATS XML", "JSON Lines", "plain text"

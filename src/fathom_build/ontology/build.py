@@ -28,13 +28,12 @@ from fathom.data.formats.ontoprobe import (
     task_lines,
     write_ontoprobe,
 )
+from fathom.data.nonce import nonce_words
 from fathom.data.prompts.ontology import RULES, TASKS, few_items, one_answer
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.results.tables import Table
 from fathom.store.files import write_json, write_text
 from fathom.store.outputs import obstacles, signature_of, whole_folder
-from fathom_build.notes import Notes
-from fathom_build.ontology.axioms import vocabulary, with_disjoint
 from fathom_build.ontology.entailed import read_assertions
 from fathom_build.ontology.gathering import (
     Properties,
@@ -42,13 +41,13 @@ from fathom_build.ontology.gathering import (
     gather_properties,
     unknown_patterns,
 )
+from fathom_build.ontology.hierarchy import vocabulary, with_disjoint
 from fathom_build.ontology.intake import Intake, note_omissions
 from fathom_build.ontology.labels import LABEL_PROPERTIES, Naming
-from fathom_build.ontology.nonce import NonceNames
 from fathom_build.ontology.sides import SIDES, Classes
 from fathom_build.ontology.sources import Endpoint, Source, find_files, load, not_read
 from fathom_build.options import OntologyBuildOptions
-from fathom_build.sheets import read_pairs
+from fathom_build.sheets import Notes, read_pairs
 
 FORMAT = 1
 NAMES = "names.tsv"
@@ -290,3 +289,67 @@ def ontology_tables(built: BuiltOntology) -> list[Table]:
         Table(("what", "number"), tuple(counts.items()), "the ontology", notes=notes),
         Table(("task", "items", *SPLIT_SIZES), tasks, "the tasks"),
     ]
+
+
+class NonceNames:
+    """Nonce words by original name, in the order of the names."""
+
+    def __init__(self, classes: Classes, properties: Properties, seed: int) -> None:
+        words = nonce_words(seed)
+        axioms = properties.axioms
+        in_axioms = (*axioms.symmetric, *axioms.transitive, *(name for pair in axioms.inverse for name in pair))
+        in_entries = (name for entry in properties.entries for name in (entry.label, *entry.superproperties))
+        in_classes = (name for entry in classes.entries for name in (entry.label, *entry.superclasses))
+        things = (clean(name) for entry in classes.entries for name in entry.instances)
+        self.properties = {name: f"{next(words)}s" for name in _sorted(in_axioms, in_entries)}
+        self.classes = {name: next(words) for name in _sorted(in_classes)}
+        self.things = {name: next(words).capitalize() for name in _sorted(things)}
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each name: what it names, the original and the nonce word."""
+        for kind in ("classes", "properties", "things"):
+            yield from (f"{kind}\t{name}\t{word}\n" for name, word in getattr(self, kind).items())
+
+    def rename(self, classes: Classes, properties: Properties, axioms: Axioms) -> tuple[Classes, Properties, Axioms]:
+        """Return an ontology of the same shape. IRIs are replaced, too."""
+        types = {
+            self.things[name]: self._classes(kinds) for name, kinds in classes.types.items() if name in self.things
+        }
+        renamed = Axioms(
+            [(self.properties[one], self.properties[other]) for one, other in axioms.inverse],
+            [self.properties[name] for name in axioms.symmetric],
+            [self.properties[name] for name in axioms.transitive],
+            [self._classes(group) for group in axioms.disjoint],
+        )
+        return (
+            classes._replace(entries=list(map(self._class, classes.entries)), types=types, from_iris=()),
+            properties._replace(entries=list(map(self._property, properties.entries)), defaults=set(), from_iris=()),
+            renamed,
+        )
+
+    def _class(self, entry: OntologyClass) -> OntologyClass:
+        word = self.classes[entry.label]
+        things = dict.fromkeys(self.things[clean(name)] for name in entry.instances)
+        return OntologyClass(f"urn:nonce:{word}", word, self._classes(entry.superclasses), tuple(things))
+
+    def _property(self, entry: OntologyProperty) -> OntologyProperty:
+        word = self.properties[entry.label]
+        return entry._replace(
+            iris=(f"urn:nonce:{word}",),
+            label=word,
+            domains=self._classes(entry.domains),
+            ranges=self._classes(entry.ranges),
+            superproperties={self.properties[name]: _pattern(self.properties[name]) for name in entry.superproperties},
+            pattern=_pattern(word),
+        )
+
+    def _classes(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(self.classes[name] for name in names)
+
+
+def _pattern(word: str) -> str:
+    return f"{SUBJECT} {word} {ANSWER} ."
+
+
+def _sorted(*names: Iterable[str]) -> list[str]:
+    return sorted({name for own in names for name in own})

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from fathom.base.progress import unseen
 from fathom.base.reading import Faults
 from fathom.data.hierarchy import chain
-from fathom_build.notes import Notes
 from fathom_build.ontology.hierarchy import Edges
 from fathom_build.ontology.sources import Row, Source, read_files, rows_of, rows_of_lists
+from fathom_build.sheets import Notes
 
 Assertion = tuple[str, str, str]
 """Subject, property, and the value: an IRI, or a text after a quotation mark. Of servers one of the two ends is ""."""

@@ -11,24 +11,26 @@ from fathom.data.formats.ontology import Axioms
 from fathom.data.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
 from fathom.data.formats.rdf_syntax import name_of, one_line
 from fathom.data.hierarchy import chain
-from fathom_build.notes import Notes
-from fathom_build.ontology.axioms import align, axioms_of_properties, wikidata_first
 from fathom_build.ontology.entailed import EntailedTypes, ReadAssertions
 from fathom_build.ontology.hierarchy import (
     EVERYTHING,
     Disjoint,
     Edges,
     Step,
+    align,
+    axioms_of_properties,
     checked_edges,
     class_steps,
     disjoint_classes,
     disjoint_pair,
     edges_of,
+    wikidata_first,
 )
-from fathom_build.ontology.intake import deprecated_terms, outside
-from fathom_build.ontology.labels import Labels, Naming, best_labels, good_labels, is_code
+from fathom_build.ontology.intake import deprecated_terms
+from fathom_build.ontology.labels import Labels, Naming, best_labels, good_labels, is_code, outside
 from fathom_build.ontology.sides import SIDES, Classes, gather_sides
 from fathom_build.ontology.sources import Source, at_hand, query_text, rows_of
+from fathom_build.sheets import Notes
 
 
 class Properties(NamedTuple):

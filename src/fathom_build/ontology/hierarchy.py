@@ -1,7 +1,8 @@
-"""Hierarchies as edges from each node to those one step above, and what follows from the definitions of classes.
+"""Hierarchies and axioms: edges to nodes one step above, equivalent and inverse properties, disjoint classes.
 
 The tasks need three rules of OWL 2 RL. A class is below and above its equivalents (scm-eqc1). It is below each part of
-an equal intersection (scm-int), and above each part of an equal union (scm-uni).
+an equal intersection (scm-int), and above each part of an equal union (scm-uni). Properties that are stated to be
+equivalent, or have a common inverse, are one.
 """
 
 from __future__ import annotations
@@ -10,9 +11,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from fathom.data.formats.ontology import Axioms
+from fathom.data.formats.ontoprobe import OntologyClass
+from fathom.data.formats.rdf_syntax import name_of
 from fathom.data.hierarchy import chain
-from fathom_build.notes import Notes
+from fathom_build.ontology.labels import outside
 from fathom_build.ontology.sources import Source, rows_of, rows_of_lists
+from fathom_build.sheets import Notes
 
 Edges = Mapping[str, Collection[str]]
 """From each node to those one step above."""
@@ -149,3 +154,190 @@ def disjoint_pair(classes: Iterable[str], edges: Edges, groups: Disjoint) -> tup
             if first.setdefault(name, iri) != iri:
                 return first[name], iri
     return None
+
+
+_WIKIDATA = "http://www.wikidata.org/entity/"
+
+
+class PropertyAlignment(NamedTuple):
+    """:param home: of each property the one that stands for it.
+    :param inverses: of these, those that say the same the other way round.
+    :param same: pairs of these that are equivalent and yet two: one is deprecated, or both are Wikidata's.
+    """
+
+    home: dict[str, str]
+    inverses: dict[str, set[str]]
+    same: list[Step]
+
+
+def align(
+    declared: Collection[str], in_use: Sequence[str], sources: Sequence[Source], notes: Notes
+) -> PropertyAlignment:
+    """:param declared: every property.
+    :param in_use: those that are not deprecated, the first before those that it stands for.
+    """
+    stated = _equivalent(declared, in_use, sources, notes)
+    home_of = {iri: iri for iri in declared} | stated  # statements pass through deprecated properties
+    stated_rows = list(rows_of(sources, "inverses"))
+    rows = [(row["property"], row["other"]) for row in stated_rows]
+    notes.add_all(
+        outside((iri for pair in rows for iri in pair), declared),
+        "names in owl:inverseOf are left out, as nothing says that they are an owl:ObjectProperty or rdf:Property",
+    )
+    same, turned = _closed((home_of[one], home_of[other]) for one, other in rows if one in home_of and other in home_of)
+    home, apart = _merged(stated, in_use, same)
+    _note_one(home, stated, notes)
+    whole = home_of | home
+    inverses = {whole[iri]: {whole[other] for other in others} for iri, others in turned.items()}
+    symmetric = {whole.get(row["property"]) for row in stated_rows if row["stated"] == "symmetric"}
+    notes.add_all(
+        sorted(iri for iri, others in inverses.items() if iri in others and iri not in symmetric),
+        "properties are their own inverse by what is stated (owl:inverseOf), so symmetric, though nothing says that "
+        "they are an owl:SymmetricProperty",
+    )
+    return PropertyAlignment(whole, inverses, list(dict.fromkeys((whole[one], whole[other]) for one, other in apart)))
+
+
+def wikidata_first(iri: str) -> tuple[bool, int, str]:
+    """Return a sort key of properties: Wikidata's, which give the name, then short IRIs."""
+    return not iri.startswith(_WIKIDATA), len(iri), iri
+
+
+def vocabulary(iri: str) -> str:
+    """Return the part of an IRI before the name, with its # or /."""
+    return iri[: max(iri.rfind("#"), iri.rfind("/")) + 1]
+
+
+def _closed(pairs: Iterable[Step]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """:returns: of each property what is an even number of inverses away (the same), and what an odd one (the same the
+    other way round)."""
+    next_to: dict[str, set[str]] = defaultdict(set)
+    for one, other in pairs:
+        next_to[one].add(other)
+        next_to[other].add(one)
+    even: dict[str, set[str]] = {}
+    odd: dict[str, set[str]] = {}
+    for start in next_to:
+        reached = {(start, 0)}
+        ahead = [(start, 0)]
+        while ahead:
+            node, turns = ahead.pop()
+            new = {(other, 1 - turns) for other in next_to[node]} - reached
+            reached |= new
+            ahead += new
+        even[start] = {node for node, turns in reached if not turns and node != start}
+        odd[start] = {node for node, turns in reached if turns}
+    return even, odd
+
+
+def _merged(
+    stated: Mapping[str, str], in_use: Sequence[str], same: Mapping[str, Collection[str]]
+) -> tuple[dict[str, str], list[Step]]:
+    """:param stated: of each the one that stands for it, by what is stated.
+    :returns: the same, with what is the inverse of an inverse; and pairs that stay two.
+    """
+    stands = {iri: iri for iri in stated.values()}
+    apart: dict[Step, None] = {}
+    for iri in dict.fromkeys((*(iri for iri in in_use if iri in stands), *sorted(same))):
+        for other in sorted(same.get(iri, ())):
+            if iri not in stands or other not in stands or (other.startswith(_WIKIDATA) and iri.startswith(_WIKIDATA)):
+                apart[min(iri, other), max(iri, other)] = None
+            elif stands[iri] == iri and stands[other] == other:
+                stands[other] = iri
+    return {iri: stands[first] for iri, first in stated.items()}, list(apart)
+
+
+def _note_one(home: Mapping[str, str], stated: Mapping[str, str], notes: Notes) -> None:
+    same_vocabulary = [
+        (iri, first) for iri, first in home.items() if iri != first and vocabulary(iri) == vocabulary(first)
+    ]
+    notes.add_all(
+        [f"{name_of(iri)} ({name_of(first)})" for iri, first in same_vocabulary if stated[iri] == first],
+        "properties are equivalent to another of their own vocabulary, and are one with it",
+    )
+    notes.add_all(
+        [f"{name_of(iri)} ({name_of(first)})" for iri, first in home.items() if stated[iri] != first],
+        "properties are the inverse of an inverse of another, so equivalent to it, and are one with it",
+    )
+
+
+def _equivalent(
+    declared: Collection[str], properties: Sequence[str], sources: Sequence[Source], notes: Notes
+) -> dict[str, str]:
+    """Return, for each property, the one that stands for it: itself, or the equivalent that comes first.
+
+    Never two of Wikidata's: where two claim the same property of another vocabulary, the first has it.
+    """
+    place = {iri: number for number, iri in enumerate(properties)}
+    home = {iri: iri for iri in properties}
+    twice = []
+    rows = [(row["property"], row["other"]) for row in rows_of(sources, "equivalent_properties")]
+    notes.add_all(
+        outside((iri for pair in rows for iri in pair), declared),
+        "names in owl:equivalentProperty (P1628) are left out, as they are of no property between things here",
+    )
+    both = (pair for pair in rows if pair[0] in place and pair[1] in place and pair[0] != pair[1])
+    pairs = {pair if place[pair[0]] < place[pair[1]] else pair[::-1] for pair in both}
+    for first, second in sorted(pairs, key=lambda pair: (place[pair[0]], place[pair[1]])):
+        early, late = sorted((_first(first, home), _first(second, home)), key=lambda iri: place[iri])
+        if second.startswith(_WIKIDATA):
+            twice.append(f"{name_of(first)} and {name_of(second)}")
+        elif late == second or len({vocabulary(iri) for iri in (early, late, second)}) == 1:
+            home[late] = early
+        elif early != late:
+            twice.append(f"{name_of(second)} ({name_of(_first(second, home))}, not {name_of(first)})")
+    notes.add_all(twice, "properties are aligned with two properties, and stay with the first")
+    return {iri: _first(iri, home) for iri in home}
+
+
+def _first(iri: str, home: Mapping[str, str]) -> str:
+    while home[iri] != iri:
+        iri = home[iri]
+    return iri
+
+
+def axioms_of_properties(
+    sources: Sequence[Source],
+    home: Mapping[str, str],
+    inverses: Mapping[str, Collection[str]],
+    label_of: Mapping[str, str],
+    notes: Notes,
+) -> Axioms:
+    """Return what is stated of properties that have a label, by label.
+
+    :param home: of each property the one that stands for it.
+    :param inverses: of these, those that say the same the other way round.
+    """
+    pairs = [(one, other) for one, others in inverses.items() for other in others]
+    rows = [row["property"] for row in rows_of_lists(sources, "transitive", notes)]
+    transitive = [home[iri] for iri in rows if iri in home]
+    lacking = {iri for iri in (*(one for one, _ in pairs), *transitive) if iri not in label_of}
+    notes.add_all(
+        sorted(lacking | (set(rows) - home.keys())),
+        "properties that are inverse, symmetric or transitive are left out of the axioms, as they have no label of "
+        "their own, are deprecated or are of texts, numbers or dates",
+    )
+    named = [(label_of[one], label_of[other]) for one, other in pairs if one in label_of and other in label_of]
+    return Axioms(
+        inverse=sorted({min(pair, pair[::-1]) for pair in named if pair[0] != pair[1]}),
+        symmetric=sorted({one for one, other in named if one == other}),
+        transitive=sorted({label_of[iri] for iri in transitive if iri in label_of}),
+        disjoint=[],
+    )
+
+
+def with_disjoint(axioms: Axioms, sources: Sequence[Source], classes: Sequence[OntologyClass], notes: Notes) -> Axioms:
+    """Add pairs of disjoint classes, and groups of which any two are (servers without lists: noted before)."""
+    label_of = {class_.iri: class_.label for class_ in classes}
+    groups: dict[str, set[str]] = defaultdict(set)
+    apart = disjoint_classes(sources, Notes())
+    for iri in apart.keys() & label_of.keys():
+        for name in apart[iri]:
+            groups[name].add(label_of[iri])
+    notes.add_all(
+        outside(apart, label_of),
+        "names in owl:disjointWith and the like are left out of the axioms, as they are of no class here or of one "
+        "without a label of its own",
+    )
+    disjoint = sorted({tuple(sorted(group)) for group in groups.values() if len(group) > 1})
+    return axioms._replace(disjoint=disjoint)

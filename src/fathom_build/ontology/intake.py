@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from fathom_build.notes import Notes
 from fathom_build.ontology.hierarchy import cycles, edges_of
-from fathom_build.ontology.labels import LABEL_PROPERTIES, OF_RDF, Naming
+from fathom_build.ontology.labels import LABEL_PROPERTIES, OF_RDF, Naming, outside
 from fathom_build.ontology.sources import KEPT, Row, Source, at_hand, lines_of, rows_of
+from fathom_build.sheets import Notes
 
 _RDF, _RDFS = "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/2000/01/rdf-schema#"
 _OWL, _SKOS = "http://www.w3.org/2002/07/owl#", "http://www.w3.org/2004/02/skos/core#"
@@ -149,11 +149,6 @@ class Intake:
 
 _OF_DESCRIPTIONS = (*OF_RDF, "http://www.w3.org/2004/02/skos/core#", "http://wikiba.se/ontology#")
 """Vocabularies whose instances are parts of an ontology's description."""
-
-
-def outside(iris: Iterable[str], known: Collection[str]) -> list[str]:
-    """Return the unknown IRIs, each once, except RDF's own terms."""
-    return sorted({iri for iri in iris if iri not in known and not iri.startswith(OF_RDF)})
 
 
 def deprecated_terms(sources: Sequence[Source]) -> set[str]:

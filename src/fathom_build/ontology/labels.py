@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fathom.base.errors import refuse
 from fathom.data.formats.ontoprobe import clean, has_words
 from fathom.data.formats.rdf_syntax import name_of, one_line
-from fathom_build.notes import Notes
 from fathom_build.ontology.sources import Row, places_of
+from fathom_build.sheets import Notes
 
 PREFIXES = {
     "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
@@ -34,6 +34,11 @@ _IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+")
 _OPAQUE = re.compile(r"(?:urn:uuid:)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16,}", re.IGNORECASE)
 """UUIDs and digests."""
 _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\s-]+")
+
+
+def outside(iris: Iterable[str], known: Collection[str]) -> list[str]:
+    """Return the unknown IRIs, each once, except RDF's own terms."""
+    return sorted({iri for iri in iris if iri not in known and not iri.startswith(OF_RDF)})
 
 
 class Naming(NamedTuple):

@@ -16,10 +16,10 @@ from typing import NamedTuple
 from fathom.data.formats.ontoprobe import OntologyClass, clean
 from fathom.data.formats.rdf_syntax import name_of
 from fathom.data.hierarchy import chain
-from fathom_build.notes import Notes
 from fathom_build.ontology.hierarchy import Edges
 from fathom_build.ontology.labels import Naming, best_labels
 from fathom_build.ontology.sources import Row, Source, rows_of, rows_of_lists
+from fathom_build.sheets import Notes
 
 SIDES = ("domain", "range")
 Side = tuple[str, str]

@@ -30,8 +30,8 @@ from fathom.base.reading.bounds import WAIT
 from fathom.base.reading.download import SameHost
 from fathom.base.reading.replies import excerpt_of, host_of, json_reply, parts_of, pause_asked, whole_reply, within
 from fathom.data.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
-from fathom_build.notes import Notes
 from fathom_build.options import EndpointOptions
+from fathom_build.sheets import Notes
 
 QUERIES = Path(__file__).parent / "queries"
 

@@ -13,11 +13,16 @@ After Sakai et al., *Does Pre-trained Language Model Actually Infer Unseen Links
 from __future__ import annotations
 
 from fathom_build.options import WorldOptions
-from fathom_build.worlds.audit import left_table
-from fathom_build.worlds.build import audit_worlds, build_worlds, worlds_table
-from fathom_build.worlds.constructions import Materials, make_world
-from fathom_build.worlds.folders import check_comparable_worlds, restore, tabulate_audits
-from fathom_build.worlds.world import THIRTEEN, Variant, World, parse_variants
+from fathom_build.worlds.build import (
+    audit_worlds,
+    build_worlds,
+    check_comparable_worlds,
+    left_table,
+    restore,
+    tabulate_audits,
+    worlds_table,
+)
+from fathom_build.worlds.world import THIRTEEN, Materials, Variant, World, make_world, parse_variants
 
 __all__ = [
     "THIRTEEN",
