@@ -17,7 +17,7 @@ from fathom.base.reading import Json, stands
 from fathom.data.formats import read
 from fathom.data.graph.queries import GraphQuerySet, graph_of, link_queryset
 from fathom.data.selection.options import Words
-from fathom.plans.content import PlannedData, RunsPart, parse_added, path_from
+from fathom.plans.content import RunsPart, parse_added, path_from
 from fathom.plans.file import PlannedRuns, combinations, spelt
 from fathom.plans.steps import Opened, PlannedStep, Step
 from fathom_build.worlds import WorldOptions, build_worlds, check_comparable_worlds, parse_variants
@@ -188,21 +188,45 @@ class Predictors:
     folders = frozenset({WORLDS})
 
     def check(self, plan: PlannedRuns) -> None:
+        kinds = [part.kind for part in plan.content.runs.values()]
         for name, part in plan.content.data.items():
             added = parse_added(WorldsPart, part, ("data", name), plan.faults)
-            if added is not None and added.worlds:
-                try:
-                    parse_variants(added.worlds)
-                except BadInput as error:
-                    plan.faults.add(("data", name, "worlds"), str(error))
+            if added is None or not added.worlds:
+                continue
+            if kinds and self not in kinds:
+                plan.faults.add(("data", name, "worlds"), "only link predictors read worlds, and no run has predictor:")
+            try:
+                parse_variants(added.worlds)
+            except BadInput as error:
+                plan.faults.add(("data", name, "worlds"), str(error))
 
     def runs(self, plan: PlannedRuns, name: str, part: RunsPart) -> Iterator[PlannedStep]:
         for key in ("probe", "models", "exclusive"):
             if getattr(part, key):
                 plan.faults.add(("runs", name, key), "it is not for link predictors, which have options of their own")
-        runs = _RunsOfPredictors(plan)
-        if name in runs.parts:
-            yield from runs.of(name)
+        own = parse_added(PredictorPart, part, ("runs", name), plan.faults)
+        if own is None:
+            return
+        others = [key for key, other in plan.content.runs.items() if other.kind is self and key != name]
+        if own.random_from and own.random_from not in others:
+            text = f"no other predictor '{own.random_from}'; {nearest(own.random_from, others)}"
+            plan.faults.add(("runs", name, "random_from"), text)
+            return
+        init = find(own.predictor).options.model_fields.get("init")
+        inits = {"init": list(get_args(init.annotation))} if init is not None and "init" not in part.options else {}
+        checked: set[str] = set()
+        for source, world, worlds in _sources(plan, name, part):
+            for values in combinations(inits | part.matrix):
+                is_random = values.get("init", part.options.get("init")) == "random"
+                made_as = own.random_from if own.random_from and is_random else name
+                step = _step(plan, made_as, source, world, worlds, values, checked)
+                if step is not None:
+                    in_name = {key: spelt(value) for key, value in values.items()}
+                    label = ",".join(f"{key}={value}" for key, value in in_name.items())
+                    step.name = f"runs/{'/'.join(filter(None, (name, source, world, label)))}"
+                    keys = {"run": name, "data": source} | ({"world": world} if world else {}) | in_name
+                    shared = plan.shared.setdefault(repr(step.identity), step)
+                    yield PlannedStep(str(step), shared, keys, {"run": plan.faults.place(("runs", made_as))})
 
     def prepare(self, steps: Sequence[Step]) -> None:
         """Make the worlds of steps. :raises BadInput: existing ones are of another graph or seed."""
@@ -219,94 +243,65 @@ class Predictors:
         }
 
 
-class _RunsOfPredictors:
-    """The runs of link predictors in a plan, expanded.
-
-    :ivar parts: keys by the name of the runs. :ivar worlds: of each data set.
-    """
-
-    def __init__(self, plan: PlannedRuns) -> None:
-        self.plan, self.faults, self.content = plan, plan.faults, plan.content
-        self.parts: dict[str, PredictorPart] = {}
-        for name, part in self.content.runs.items():
-            if part.kind is PREDICTORS_OF_PLAN:
-                own = parse_added(PredictorPart, part, ("runs", name), self.faults)
-                self.parts |= {} if own is None else {name: own}
-        self.worlds = {name: self._worlds(name, part) for name, part in self.content.data.items()}
-        self.checked: set[str] = set()
-
-    def of(self, name: str) -> Iterator[PlannedStep]:
-        """Yield all runs of a name."""
-        part, own = self.content.runs[name], self.parts[name]
-        others = self.parts.keys() - {name}
-        if own.random_from and own.random_from not in others:
-            text = f"no other predictor '{own.random_from}'; {nearest(own.random_from, sorted(others))}"
-            self.faults.add(("runs", name, "random_from"), text)
-            return
-        init = find(own.predictor).options.model_fields.get("init")
-        inits = {"init": list(get_args(init.annotation))} if init is not None and "init" not in part.options else {}
-        for source, world in self._sources(name, part):
-            for values in combinations(inits | part.matrix):
-                run = self._run(name, source, world, values)
-                if run is not None:
-                    yield run
-
-    def _sources(self, name: str, part: RunsPart) -> list[tuple[str, str]]:
-        """Return data sets and worlds of a predictor; "" for a graph without worlds."""
-        all_of = [
-            (source, world)
-            for source, worlds in self.worlds.items()
-            for world in (("",) if worlds is None else worlds.names)
-        ]
-        if not part.data:
-            return all_of
-        known = {name: [pair for pair in all_of if pair[0] == name] for name in self.content.data}
-        known |= {"/".join(pair): [pair] for pair in all_of if pair[1]}
-        for missing in (one for one in part.data if one not in known):
-            self.faults.add(("runs", name, "data"), f"no '{missing}' under data; {nearest(missing, known)}")
-        return [pair for one in part.data for pair in known.get(one, ())]
-
-    def _worlds(self, name: str, part: PlannedData) -> Worlds | None:
-        """Return the worlds of a data set; None without any."""
-        added = parse_added(WorldsPart, part, ("data", name), self.faults)
+def _sources(plan: PlannedRuns, name: str, part: RunsPart) -> list[tuple[str, str, Worlds | None]]:
+    """Return data sets and worlds of a predictor; "" for a graph without worlds."""
+    by_name: dict[str, list[tuple[str, str, Worlds | None]]] = {}
+    for source, data in plan.content.data.items():
+        added = parse_added(WorldsPart, data, ("data", source), plan.faults)
         if added is None or not added.worlds:
-            return None
-        place = self.plan.out / WORLDS / name
-        return Worlds(place, self.plan.data[name], added.worlds, part.seed or 0, added.relax)
+            by_name[source] = [(source, "", None)]
+            continue
+        worlds = Worlds(plan.out / WORLDS / source, plan.data[source], added.worlds, data.seed or 0, added.relax)
+        by_name[source] = [(source, world, worlds) for world in worlds.names]
+    if not part.data:
+        return [pair for pairs in by_name.values() for pair in pairs]
+    by_name |= {f"{pair[0]}/{pair[1]}": [pair] for pairs in tuple(by_name.values()) for pair in pairs if pair[1]}
+    for missing in (wanted for wanted in part.data if wanted not in by_name):
+        plan.faults.add(("runs", name, "data"), f"no '{missing}' under data; {nearest(missing, by_name)}")
+    return [pair for wanted in part.data for pair in by_name.get(wanted, ())]
 
-    def _run(self, name: str, source: str, world: str, values: Given) -> PlannedStep | None:
-        """Return one run of a predictor; None, with faults, if some of its options are wrong."""
-        part, own, data = self.content.runs[name], self.parts[name], self.content.data[source]
-        values_in_name = {key: spelt(value) for key, value in values.items()}
-        label = ",".join(f"{key}={value}" for key, value in values_in_name.items())
-        path = "/".join(filter(None, (name, source, world, label)))
-        if own.random_from and values.get("init", part.options.get("init")) == "random":
-            name = own.random_from
-            part, own = self.content.runs[name], self.parts[name]
-        given = data.options | part.options | values
-        asked = {key: value for key, value in data.options.items() if key in LinkOptions.model_fields}
-        kind, where = find(own.predictor), ("runs", name)
-        options = {key: value for key, value in given.items() if key in kind.options.model_fields or key not in asked}
-        weights = {"weights": given["weights"]} if "weights" in given else {}
-        options |= {key: path_from(str(place), self.plan.base) for key, place in weights.items()}
-        worlds, place = self.worlds[source], Path(self.plan.data[source])
-        named = {"data": data.data, "world": world, **weights}
-        try:
-            step = LinkStep(
-                self.plan.out, f"runs/{path}", own.predictor, worlds.folder / world if worlds else place,
-                kind.parse(own.predictor, options), own.asking, parse_options(LinkOptions, asked), worlds, named,
-            )  # fmt: skip
-            checked = repr((own.predictor, {**step.training.model_dump(), "seed": 0}, own.asking))
-            if checked not in self.checked:
-                step.check()
-                self.checked.add(checked)
-        except BadInput as error:
-            for fault in error.faults:
-                self.faults.add(where, fault)
-            return None
-        shared = self.plan.shared.setdefault(repr(step.identity), step)
-        keys = {"run": path.partition("/")[0], "data": source} | ({"world": world} if world else {}) | values_in_name
-        return PlannedStep(path, shared, keys, {"run": self.faults.place(where)})
+
+def _step(
+    plan: PlannedRuns, name: str, source: str, world: str, worlds: Worlds | None, values: Given, checked: set[str]
+) -> LinkStep | None:
+    """Return the training and evaluation of a predictor; None, with faults, if some of its options are wrong.
+
+    :param checked: options that need no further check.
+    """
+    part, data, where = plan.content.runs[name], plan.content.data[source], ("runs", name)
+    own = parse_added(PredictorPart, part, where, plan.faults)
+    if own is None:
+        return None
+    kind = find(own.predictor)
+    asked = {key: value for key, value in data.options.items() if key in LinkOptions.model_fields}
+    of_data = {
+        key: value for key, value in data.options.items() if key in kind.options.model_fields or key not in asked
+    }
+    weights = {key: value for key, value in (of_data | part.options | values).items() if key == "weights"}
+    layers = [(where, kind.options.model_fields), (("data", source), of_data), (where, part.options | values)]
+    try:
+        given = kind.complete(own.predictor, of_data | part.options | values)
+    except BadInput as error:
+        plan.faults.add((*where, "preset"), str(error))
+        return None
+    given |= {key: path_from(str(place), plan.base) for key, place in weights.items()}
+    training = plan.parse(kind.options, kind.name, given, layers)
+    options = plan.parse(LinkOptions, "evaluation", asked, [(("data", source), asked)])
+    if training is None or options is None:
+        return None
+    place = worlds.folder / world if worlds else Path(plan.data[source])
+    named = {"data": data.data, "world": world, **weights}
+    step = LinkStep(plan.out, "", own.predictor, place, training, own.asking, options, worlds, named)
+    key = repr((own.predictor, {**training.model_dump(), "seed": 0}, own.asking))
+    try:
+        if key not in checked:
+            step.check()
+    except BadInput as error:
+        for fault in error.faults:
+            plan.faults.add(where, fault)
+        return None
+    checked.add(key)
+    return step
 
 
 PREDICTORS_OF_PLAN = Predictors()

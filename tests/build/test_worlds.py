@@ -32,7 +32,6 @@ from fathom_build.worlds import (
     THIRTEEN,
     WorldOptions,
     build_worlds,
-    folders,
     parse_variants,
     restore,
     worlds_table,
@@ -852,7 +851,7 @@ def test_a_disk_that_fills_leaves_only_complete_worlds(tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
         written.append(folder)
 
-    monkeypatch.setattr(folders, "write_graph", write_or_fail)
+    monkeypatch.setattr("fathom_build.worlds.build.write_graph", write_or_fail)
     with pytest.raises(RunFailed, match=mentions("virtual-e:", "No space")):
         build_worlds(pets(), tmp_path / "out", parse_variants(["base", "virtual-e"]))
     assert [folder.name for folder in (tmp_path / "out").iterdir()] == ["base"]

@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from fathom.base.errors import BadInput
-from fathom.base.options import Given, nearest, option_faults
+from fathom.base.errors import BadInput, alike
+from fathom.base.options import Given, Options, nearest, option_faults
 from fathom.data.formats import locate
 from fathom.plans.content import (
     PlanContent,
@@ -149,7 +149,10 @@ class PlannedRuns:
 
     def _entry(self, name: str, part: RunsPart) -> Entry | None:
         """Return the probe of some runs; None, with a fault, if no probe of language models has this name."""
-        entry = PROBES.get(part.probe)
+        entry, kinds = PROBES.get(part.probe), ["probe", *(kind.name for kind in KINDS.entries())]
+        if not part.probe and (key := next((key for key in part.further if alike(key, kinds)), None)):
+            self.faults.add(("runs", name, key), f"unknown key; {nearest(key, kinds)}")
+            return None
         if entry is None or entry.needs != "language model":
             probes = [one.name for one in PROBES.entries() if one.needs == "language model"]
             self.faults.add(("runs", name, "probe"), f"no probe '{part.probe}'; {nearest(part.probe, probes)}")
@@ -195,12 +198,19 @@ class PlannedRuns:
         given = {name: value for _, layer in layers for name, value in layer.items()}
         for where, name in ((place, name) for name in FOR_ALL for place, layer in layers if name in layer):
             self.faults.add((*where, name), f"it is for all runs: give --{name} to fathom plan")
+        given = with_paths(entry.options, given, self.base) | dict.fromkeys(["part"])
+        return self.parse(entry.options, f"{entry.name} probe", given, layers)
+
+    def parse(
+        self, kind: type[Options], what: str, given: Given, layers: Sequence[tuple[Where, Given]]
+    ) -> Options | None:
+        """Parse options of a run; None, with faults at the last layer that has them, if some are wrong."""
         try:
-            return entry.options(**with_paths(entry.options, given, self.base) | dict.fromkeys(["part"]))
+            return kind(**given)
         except ValidationError as error:
-            for name, fault in option_faults(entry.options, error):
+            for name, fault in option_faults(kind, error):
                 where = next((place for place, layer in reversed(layers) if name in layer), ())
-                self.faults.add((*where, name), f"{entry.name} probe: {fault}")
+                self.faults.add((*where, name), f"{what}: {fault}")
             return None
 
 

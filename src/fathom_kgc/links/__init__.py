@@ -5,7 +5,6 @@ Another package adds a kind by an entry point of the group ``fathom.links``, a s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -39,18 +38,19 @@ class Kind(NamedTuple):
     def options(self) -> type[LinkTraining]:
         return resolve_name(self.options_at)  # type: ignore[no-any-return]
 
-    def parse(self, model: str, given: Mapping[str, Any]) -> Any:
-        """Parse options.
+    def complete(self, model: str, given: Given) -> Given:
+        """Return options with those of a ``preset`` among them, over which the others win.
 
         :param model: the name that the user gave, which may be one of PyKEEN's.
-        :param given: options, which win over those of a ``preset`` among them.
-        :raises BadInput: unknown options, or values out of range; no such preset of this kind.
+        :raises BadInput: no such preset of this kind.
         """
-        options = dict(given)
-        name = options.pop("preset", None)
-        defaults = {} if name is None else preset(name, self.name)
-        named = {"model": model} if "model" in self.options.model_fields else {}
-        return parse_options(self.options, {**defaults, **options, **named})
+        options = {name: value for name, value in given.items() if name != "preset"}
+        defaults = preset(given["preset"], self.name) if given.get("preset") is not None else {}
+        return defaults | options | ({"model": model} if "model" in self.options.model_fields else {})
+
+    def parse(self, model: str, given: Given) -> LinkTraining:
+        """Parse options, see :meth:`complete`. :raises BadInput: unknown ones, or values out of range."""
+        return parse_options(self.options, self.complete(model, given))
 
     def load(self) -> type[Predictor]:
         return resolve_name(self.predictor_at)  # type: ignore[no-any-return]
