@@ -87,7 +87,7 @@ FILES = {
 NAMES = {
     ("fathom_build.options", "fathom.data.options"): "BuildOptions Day Device ExamplesOptions FetchModelOptions "
     "FetchOptions Graph GraphArgument NewFolder Random SampleOptions last_day",
-    ("fathom.studies.options", "fathom_kgc.studies.options"): "MemoryOptions",
+    ("fathom.studies.options", "fathom_kgc.studies"): "MemoryOptions",
     ("fathom.training.options", "fathom_kgc.pretraining.options"): "PretrainOptions",
 }
 """(Module, other module) → names that moved from one to the other."""

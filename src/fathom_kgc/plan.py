@@ -17,7 +17,7 @@ from fathom.base.reading import Json, stands
 from fathom.data.formats import read
 from fathom.data.graph.queries import GraphQuerySet, graph_of, link_queryset
 from fathom.data.selection.options import Words
-from fathom.plans.content import RunsPart, parse_added, path_from
+from fathom.plans.content import RunsPart, Where, parse_added, path_from
 from fathom.plans.file import PlannedRuns, combinations, spelt
 from fathom.plans.steps import Opened, PlannedStep, Step
 from fathom_build.worlds import WorldOptions, build_worlds, check_comparable_worlds, parse_variants
@@ -274,13 +274,18 @@ def _step(
         return None
     kind = find(own.predictor)
     asked = {key: value for key, value in data.options.items() if key in LinkOptions.model_fields}
-    of_data = {
-        key: value for key, value in data.options.items() if key in kind.options.model_fields or key not in asked
-    }
-    weights = {key: value for key, value in (of_data | part.options | values).items() if key == "weights"}
-    layers = [(where, kind.options.model_fields), (("data", source), of_data), (where, part.options | values)]
+    own_fields = kind.options.model_fields
+    of_data = {key: value for key, value in data.options.items() if key in own_fields or key not in asked}
+    given = of_data | part.options | values
+    weights = {key: value for key, value in given.items() if key == "weights"}
+    layers: list[tuple[Where, Given]] = [
+        (where, dict.fromkeys(own_fields)),  # what is missing
+        (("data", source), of_data),
+        (where, part.options),
+        ((*where, "matrix"), values),
+    ]
     try:
-        given = kind.complete(own.predictor, of_data | part.options | values)
+        given = kind.complete(own.predictor, given)
     except BadInput as error:
         plan.faults.add((*where, "preset"), str(error))
         return None

@@ -31,7 +31,7 @@ from fathom.store.outputs import MADE
 from fathom_build.ontology import build_ontology, intake, sources
 from fathom_build.ontology.build import read_patterns
 from fathom_build.ontology.hierarchy import cycles, edges_of
-from fathom_build.ontology.labels import best_labels
+from fathom_build.ontology.intake import best_labels
 from fathom_build.ontology.sources import QUERIES, Endpoint, LocalStore, query_text
 from fathom_build.options import OntologyBuildOptions
 from tests.cli.test_cli import bert, save

@@ -21,9 +21,8 @@ from fathom.store.files import write_json
 from fathom.studies import ontology
 from fathom.studies.options import OntologyStudyOptions
 from fathom_kgc.links.folder import MANIFEST
-from fathom_kgc.studies import memory, memory_tables
+from fathom_kgc.studies import MemoryOptions, memory, memory_tables
 from fathom_kgc.studies.memory import Cell, CellState
-from fathom_kgc.studies.options import MemoryOptions
 from tests.answerers import (
     EVEN,
     Answerer,

@@ -35,10 +35,9 @@ from fathom_build.worlds import build_worlds
 from fathom_kgc.links import LINKS, Kind
 from fathom_kgc.links.base import Predictor, rank_links
 from fathom_kgc.links.options import LinkTraining, TextTraining
-from fathom_kgc.studies import memory, memory_tables
+from fathom_kgc.studies import MemoryOptions, memory, memory_tables
 from fathom_kgc.studies.memory import Cell, CellState, Curve, Memory, correlations
 from fathom_kgc.studies.memory_tables import state_of_cell
-from fathom_kgc.studies.options import MemoryOptions
 from tests.forked import ForkedCall, command_line
 from tests.messages import mentions
 from tests.sharing import kept
@@ -331,7 +330,7 @@ def test_the_command_writes_tables_and_figures(plan_file, tmp_path):
     ("change", "message"),
     [
         (("graph/base", "graph/virtual-e"), ("runs.blind.data: ", "'graph/virtual-e'")),
-        (("knows: 0.0", "nose: 0.0"), ("runs.other: ", "--nose")),
+        (("knows: 0.0", "nose: 0.0"), ("plan.yaml:4: runs.other.nose: ", "--nose")),
         (("line: blind", "line: blond"), ("studies.memory.line: ", "'blond'", "blind")),
         (("anonymised-er,", "anonymous-er,"), ("plan.yaml:1: data.graph.worlds", "anonymous-er")),
         (("graph: {data: graph", "graph: {date: graph"), ("plan.yaml:1: ", "missing")),
@@ -342,7 +341,8 @@ def test_the_command_writes_tables_and_figures(plan_file, tmp_path):
         (("random_from: reader", "random_from: rider"), ("random_from: ", "'rider'", "reader")),
         (("predictor: blind,", "predictor: blind, probe: statement,"), ("runs.blind.probe: ",)),
         (("predictor: blind,", "predictor: blind, matrix: {epochs: [1, 2]},"), ("memory.runs: ", "epochs=2", "each:")),
-        (("predictor: blind,", "predictor: blind, matrix: {seed: [0, -1]},"), ("runs.blind: ", "0", "-1")),
+        (("predictor: blind,", "predictor: blind, matrix: {seed: [0, -1]},"), ("runs.blind.matrix.seed: ", "0", "-1")),
+        (("predictor: blind", "predicter: blind"), ("runs.blind.predicter: ", "did you mean predictor")),
         (("predictor: blind,", "probe: statement,"), ("runs.blind: ", "models:")),
         ((READER + OTHER + BLIND, ""), "runs"),
     ],

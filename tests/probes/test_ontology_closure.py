@@ -15,7 +15,7 @@ from fathom.data.prompts.axioms import axiom_items
 from fathom.data.prompts.entailment import items
 from fathom_build.choices import build_choices
 from fathom_build.ontology import build_ontology, ontology_tables
-from fathom_build.ontology.labels import is_code, words_in_name
+from fathom_build.ontology.intake import is_code, words_in_name
 from fathom_build.options import ChoicesBuildOptions, OntologyBuildOptions
 from tests.build.test_ontology_build import HEAD, contents, lines_of, server, solutions, store_of
 from tests.messages import correspond, mentioned, mentions, stated

@@ -22,8 +22,7 @@ from fathom.results.samples import Sample
 from fathom.results.summary import summarise
 from fathom.studies import calibration, profile, validity
 from fathom.studies.options import ValidityOptions
-from fathom_kgc.studies import memory, memory_tables
-from fathom_kgc.studies.options import MemoryOptions
+from fathom_kgc.studies import MemoryOptions, memory, memory_tables
 from tests.answerers import EVEN, answered, at_random, knowing, known_of, world
 from tests.kgc.test_controls_memory import BASE, MEANINGLESS, NAMELESS, grid_of
 from tests.messages import mentioned, stated

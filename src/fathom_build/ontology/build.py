@@ -34,17 +34,16 @@ from fathom.data.templates import ANSWER, SUBJECT
 from fathom.results.tables import Table
 from fathom.store.files import write_json, write_text
 from fathom.store.outputs import obstacles, signature_of, whole_folder
-from fathom_build.ontology.entailed import read_assertions
 from fathom_build.ontology.gathering import (
+    SIDES,
+    Classes,
     Properties,
     gather_classes,
     gather_properties,
     unknown_patterns,
 )
-from fathom_build.ontology.hierarchy import vocabulary, with_disjoint
-from fathom_build.ontology.intake import Intake, note_omissions
-from fathom_build.ontology.labels import LABEL_PROPERTIES, Naming
-from fathom_build.ontology.sides import SIDES, Classes
+from fathom_build.ontology.hierarchy import read_assertions, vocabulary, with_disjoint
+from fathom_build.ontology.intake import LABEL_PROPERTIES, Intake, Naming, note_omissions
 from fathom_build.ontology.sources import Endpoint, Source, find_files, load, not_read
 from fathom_build.options import OntologyBuildOptions
 from fathom_build.sheets import Notes, read_pairs

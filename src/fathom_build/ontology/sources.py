@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from email.message import Message
 from functools import cache, partial
@@ -59,6 +59,19 @@ _UNPACKED_SIZE = 12
 KEPT = lines_of("predicates.txt")
 """The predicates of the queries."""
 _ENDINGS = f"{', '.join(KINDS)}, each plain, .gz or .bz2"
+
+
+OF_RDF = (
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "http://www.w3.org/2000/01/rdf-schema#",
+    "http://www.w3.org/2002/07/owl#",
+)
+"""Vocabularies whose own terms (owl:Thing) are not expected in an ontology."""
+
+
+def outside(iris: Iterable[str], known: Collection[str]) -> list[str]:
+    """Return the unknown IRIs, each once, except RDF's own terms."""
+    return sorted({iri for iri in iris if iri not in known and not iri.startswith(OF_RDF)})
 
 
 class Source(Protocol):

@@ -40,7 +40,7 @@ from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom_build.worlds import tabulate_audits
 from fathom_kgc.links.folder import read_begun, read_curve
-from fathom_kgc.studies.options import MemoryOptions
+from fathom_kgc.studies import MemoryOptions
 
 BASE, NAMELESS, MEANINGLESS = "base", "anonymised-er", "fully-anonymised-erd"
 INITS = P, R = "pretrained", "random"

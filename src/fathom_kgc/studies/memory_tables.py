@@ -16,6 +16,7 @@ from fathom.results.recipes import combined
 from fathom.results.saving import Plot
 from fathom.results.tables import Table
 from fathom_kgc.plan import LinkStep
+from fathom_kgc.studies import MemoryOptions
 from fathom_kgc.studies.memory import (
     BASE,
     HITS,
@@ -32,7 +33,6 @@ from fathom_kgc.studies.memory import (
     correlations,
     longest,
 )
-from fathom_kgc.studies.options import MemoryOptions
 
 __all__ = ["analyse", "cell_of", "conclude", "option_faults", "plots", "state_of_cell", "tables"]
 
