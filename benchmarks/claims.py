@@ -65,7 +65,7 @@ from fathom.studies import (
 from fathom.studies import relations as relations_study
 from fathom.studies.options import RankingsOptions, RepeatedOptions, ValidityOptions
 from fathom.studies.validity_estimates import BIASES
-from fathom_kgc.links.folder import MANIFEST
+from fathom_kgc.links.base import MANIFEST
 from fathom_kgc.studies import memory, memory_slope
 
 Random = np.random.Generator

@@ -157,8 +157,7 @@ class ChoicesBuildOptions(BuildOptions):
     data: str = opt(..., "Folder of an ontology: OntoProbe's, or one made by fathom build ontology.", Group.DATA)
     options: int = opt(20, "Options of each question: the right one and others.", Group.PROMPTS, ge=2, le=26)
     subset: str | None = opt(
-        None,
-        "Part of the ontology's items to ask about, or all; by default all, of OntoProbe's published data test.",
+        None, "Part of the ontology's items to ask about, or all; by default all, of OntoProbe's published data test."
     )
     seed: Random = 0
 

@@ -28,13 +28,6 @@ COMMAND = CommandEntry(
     "fathom_kgc.command:make",
 )
 """What ``fathom --help`` needs."""
-_WHERE = {
-    **dict.fromkeys(("evaluate_links", "forecast_links", "train_links"), "fathom_kgc.api"),
-    **dict.fromkeys(
-        ("Embedding", "GenKgc", "KgBert", "Kgt5", "KnnKge", "LinkOptions", "PromptedModel", "SimKgc", "Ultra"),
-        "fathom_kgc.links.options",
-    ),
-}
 __all__ = [
     "Embedding",
     "GenKgc",
@@ -58,6 +51,6 @@ def __dir__() -> list[str]:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name not in _WHERE:
+        if name not in __all__:
             raise AttributeError(f"fathom_kgc has no '{name}': it has {', '.join(__all__)}")
-        return getattr(import_module(_WHERE[name]), name)
+        return getattr(import_module("fathom_kgc.api" if name.islower() else "fathom_kgc.links.options"), name)

@@ -33,16 +33,15 @@ def train_links(
     :raises BadInput: everything that is wrong with options and data, at once.
     :raises RunFailed: NaN, a full disk.
     """
-    from fathom_kgc.links import find as find_kind
-    from fathom_kgc.links import folder, name_of
+    from fathom_kgc.links import base, find, name_of
 
     name = name_of(model) if isinstance(model, LinkTraining) else model
     chosen, queryset = all_of(
-        lambda: chosen_options(model, options, lambda given: find_kind(name).parse(name, given)),
+        lambda: chosen_options(model, options, lambda given: find(name).parse(name, given)),
         lambda: read_source(data),
     )
     with shown(f"training {name}", progress) as report:
-        return folder.train_links(name, queryset, chosen, out, report)
+        return base.train_links(name, queryset, chosen, out, report)
 
 
 def evaluate_links(
@@ -82,7 +81,7 @@ def forecast_links(model: str | Path, data: Source, asking: dict[str, Any] | Non
 
 def _request(model: str | Path, data: Source, asking: dict[str, Any] | None, options: Mapping[str, Any]) -> RunRequest:
     """Open a predictor and return what is asked of its evaluation. :raises BadInput: all that is wrong."""
-    from fathom_kgc.links.folder import open_links
+    from fathom_kgc.links.base import open_links
 
     order = options.get("columns")
     chosen, queryset = all_of(lambda: parse_options(LinkOptions, dict(options)), lambda: read_source(data, order))

@@ -46,9 +46,7 @@ def make(entry: CommandEntry) -> typer.Typer:
         app, predict, example="fathom kgc predict models/transe --data my-graph --relation hypernym --head canine"
     )
     add_command(
-        app,
-        pretrain,
-        example="fathom kgc pretrain --kind masked --data my-graph --out models/small --contaminate test",
+        app, pretrain, example="fathom kgc pretrain --kind masked --data my-graph --out models/small --contaminate test"
     )
     return app
 
@@ -173,7 +171,7 @@ def evaluate(files: EvaluateFiles, given: Given) -> None:
     with starting("loading libraries"):
         from fathom_kgc.api import evaluate_links, forecast_links
     from fathom.data.queries import POPULARITY, SEEN
-    from fathom_kgc.links.folder import read_manifest
+    from fathom_kgc.links.base import read_manifest
 
     asking = {name: given.pop(name) for name in list(given) if name not in LinkOptions.model_fields}
     if files.dry_run:

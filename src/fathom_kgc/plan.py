@@ -23,7 +23,7 @@ from fathom.plans.steps import Opened, PlannedStep, Step
 from fathom_build.worlds import WorldOptions, build_worlds, check_comparable_worlds, parse_variants
 from fathom_kgc.entries import LINK_PROBE
 from fathom_kgc.links import find
-from fathom_kgc.links.folder import MANIFEST, open_links, read_begun, train_links
+from fathom_kgc.links.base import MANIFEST, open_links, read_begun, train_links
 from fathom_kgc.links.options import LinkOptions, LinkTraining
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ pytest.importorskip("rapidfuzz", reason="needs the extra text")
 
 from fathom.base.errors import BadInput, RunFailed
 from fathom.base.reading import pieces
-from fathom_build.bear import build_bear, parts
-from fathom_build.bear.entities import WantedStatements
-from fathom_build.bear.parts import DumpPass
+from fathom_build.bear import build_bear, entities
+from fathom_build.bear.entities import DumpPass, WantedStatements
 from fathom_build.options import BearBuildOptions
 from tests.build.test_build_bear import FEW, fathom, item, towns, write_plan
 from tests.forked import ForkedCall
@@ -36,7 +35,7 @@ SIZE = 10_000
 def small_parts(monkeypatch):
     monkeypatch.setattr(pieces, "PIECE", SIZE)
     monkeypatch.setattr(pieces, "PACKED_PIECE", SIZE // 10)
-    monkeypatch.setattr(parts, "PART", SIZE)
+    monkeypatch.setattr(entities, "PART", SIZE)
 
 
 def many_items() -> list[dict]:
@@ -83,7 +82,7 @@ def test_workers_and_parts_change_nothing(tmp_path, monkeypatch, ending):
     assert not (tmp_path / "whole.parts").exists()
     monkeypatch.setattr(pieces, "PIECE", SIZE)
     monkeypatch.setattr(pieces, "PACKED_PIECE", SIZE // 10)
-    monkeypatch.setattr(parts, "PART", SIZE)
+    monkeypatch.setattr(entities, "PART", SIZE)
     for workers in (1, 2):
         built = build_bear(options_in(tmp_path, ending, workers, f"out-{workers}"))
         assert contents(built.out) == contents(whole.out)
@@ -93,15 +92,15 @@ def test_workers_and_parts_change_nothing(tmp_path, monkeypatch, ending):
 def build_until_killed(options: BearBuildOptions, after: int) -> None:
     """Build, and end by SIGKILL once that many parts have been read."""
     multiprocessing.current_process()._config["daemon"] = False  # it may have workers
-    pieces.PIECE, pieces.PACKED_PIECE, parts.PART = SIZE, SIZE // 10, SIZE
-    header, read = parts._rows, count(1)
+    pieces.PIECE, pieces.PACKED_PIECE, entities.PART = SIZE, SIZE // 10, SIZE
+    header, read = entities._rows, count(1)
 
     def killing(file: Path) -> object:
         if next(read) > after:
             os.kill(os.getpid(), signal.SIGKILL)
         return header(file)
 
-    parts._rows = killing
+    entities._rows = killing
     build_bear(options)
 
 
@@ -134,8 +133,8 @@ def test_parts_of_a_worker_that_died_are_made_without_it(tmp_path, small_parts, 
         process.kill()
         return process
 
-    start_process = parts.start_process
-    monkeypatch.setattr(parts, "start_process", dying)
+    start_process = entities.start_process
+    monkeypatch.setattr(entities, "start_process", dying)
     built = build_bear(options_in(tmp_path, "json", 2))
     assert contents(built.out) == contents(whole.out)
 
@@ -197,7 +196,7 @@ def test_a_full_disk_while_a_part_is_written_is_one_line(tmp_path, monkeypatch):
     def full(path: Path, text: object) -> None:
         raise RunFailed(f"cannot write {path}: No space left on device; finished work is kept")
 
-    monkeypatch.setattr(parts, "write_text", full)
+    monkeypatch.setattr(entities, "write_text", full)
     with pytest.raises(RunFailed, match="No space left"):
         build_bear(options_in(tmp_path, "json", 1))
 
@@ -225,7 +224,7 @@ def test_time_and_space_are_estimated_from_samples_before_the_work(tmp_path, mon
     items = [item(2000 + n, f"zq{n:04}", [ItemClaim("P17", 1000 + n % 3)], links=5) for n in range(4_000)]
     pack = bytes if ending == "json" else gzip.compress
     dump.write_bytes(b"".join(map(pack, lines_of(items))))
-    monkeypatch.setattr(parts, "_LARGE", 1)
+    monkeypatch.setattr(entities, "_LARGE", 1)
     monkeypatch.setattr(pieces, "PIECE", 80 * SIZE)
     monkeypatch.setattr(pieces, "PACKED_PIECE", 20 * SIZE)
     whole = DumpPass(dump, WantedStatements(frozenset({"P17"})), tmp_path / "parts")
@@ -233,7 +232,7 @@ def test_time_and_space_are_estimated_from_samples_before_the_work(tmp_path, mon
     for _ in whole.parts(1):
         pass
     made = sum(file.stat().st_size for file in (tmp_path / "parts").rglob("*.jsonl"))
-    assert 1e9 * estimate.disk / parts._DISK == pytest.approx(made, rel=0.2)
+    assert 1e9 * estimate.disk / entities._DISK == pytest.approx(made, rel=0.2)
     assert 0 < estimate.minutes < 1
     assert whole.estimate(1) is None  # parts have been made
 
@@ -243,7 +242,7 @@ def test_a_dry_run_prints_the_estimate_and_writes_nothing(tmp_path, monkeypatch)
     words = ["build", "bear", "--input", options.input[0], "--plan", options.plan, "--out", options.out, "--dry-run"]
     before = sorted(tmp_path.rglob("*"))
     small = fathom(*words)
-    monkeypatch.setattr(parts, "_LARGE", 1)
+    monkeypatch.setattr(entities, "_LARGE", 1)
     large = fathom(*words, "--format", "json")
     assert (small.exit_code, large.exit_code) == (0, 0)
     assert "a dump below 64 MB" in small.output

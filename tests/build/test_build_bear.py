@@ -798,7 +798,7 @@ def test_items_with_nothing_but_their_type_are_not_parsed(tmp_path, monkeypatch)
     """Nearly all of Wikidata: the plan needs few of them, by their numbers."""
     parsed = []
     monkeypatch.setattr(
-        "fathom_build.bear.parts.entity_of",
+        "fathom_build.bear.entities.entity_of",
         lambda row, wanted: (parsed.append(row["id"]), entity_of(row, wanted))[1],
     )
     others = [item(number, f"w{number}", [ItemClaim("P31", 5)]) for number in range(1000, 1050)]

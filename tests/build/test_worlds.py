@@ -47,8 +47,7 @@ from fathom_build.worlds.derangement import (
     new_descriptions,
     new_names,
 )
-from fathom_build.worlds.mentions import find_mentions, replace_mentions
-from fathom_build.worlds.tries import _leftmost
+from fathom_build.worlds.mentions import _leftmost, find_mentions, replace_mentions
 from fathom_build.worlds.world import Materials, find_obstacles, make_world
 from tests.messages import correspond, mentioned, mentions, stated
 

@@ -35,8 +35,8 @@ from fathom.plans.file import read_plan
 from fathom.plans.record import changed_steps, read_record
 from fathom.results.datasets import data_tables
 from fathom_build.worlds.build import read_manifest as read_world
-from fathom_kgc.links.folder import read_curve
-from fathom_kgc.links.folder import read_manifest as read_link
+from fathom_kgc.links.base import read_curve
+from fathom_kgc.links.base import read_manifest as read_link
 from tests.base.test_reading import within
 from tests.conftest import build
 from tests.store.test_foreign_files import DATA, OLD, changed, whole, write

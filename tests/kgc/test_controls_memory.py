@@ -20,7 +20,7 @@ from fathom.results.tasks import MEASURED, ByFrequency, TaskLine
 from fathom.store.files import write_json
 from fathom.studies import ontology
 from fathom.studies.options import OntologyStudyOptions
-from fathom_kgc.links.folder import MANIFEST
+from fathom_kgc.links.base import MANIFEST
 from fathom_kgc.studies import MemoryOptions, memory, memory_tables
 from fathom_kgc.studies.memory import Cell, CellState
 from tests.answerers import (

@@ -15,7 +15,7 @@ from fathom.data.graph.queries import graph_of, link_queryset
 from fathom.probes import run
 from fathom.probes.run import RunRequest
 from fathom_kgc.links import find
-from fathom_kgc.links.folder import open_links, train_links
+from fathom_kgc.links.base import open_links, train_links
 from fathom_kgc.links.forecast import forecast_links
 from fathom_kgc.links.options import LinkOptions
 from tests.papers import plant_models, write_bear, write_places

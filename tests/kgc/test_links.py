@@ -37,8 +37,7 @@ from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber, Stage
 from fathom.training.saving import whole_tensors
 from fathom_kgc.links import LINKS, Kind, base
-from fathom_kgc.links.base import Predictor, rank_links, shuffled
-from fathom_kgc.links.folder import open_links, read_curve, read_manifest, train_links
+from fathom_kgc.links.base import Predictor, open_links, rank_links, read_curve, read_manifest, shuffled, train_links
 from fathom_kgc.links.options import ASKING, LinkOptions, TextTraining
 from fathom_kgc.links.probe import predict_links
 from fathom_kgc.links.texts import language_model

@@ -25,8 +25,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.engine.scoring.trie import AnswerTrie
 from fathom_kgc.links import find, generative
 from fathom_kgc.links.base import rank_links
-from fathom_kgc.links.generative import GenerativePredictor
-from fathom_kgc.links.name_search import Decoder, EncodedQuestions, Reach, search
+from fathom_kgc.links.generative import Decoder, EncodedQuestions, GenerativePredictor, Reach, search
 from fathom_kgc.links.options import Generative, GenKgc, Kgt5
 from tests.conftest import build
 from tests.messages import stated

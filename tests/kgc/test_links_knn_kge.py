@@ -14,8 +14,7 @@ from fathom.base.errors import BadInput
 from fathom.data.formats import read
 from fathom.data.graph.links import split_links
 from fathom_kgc.links import knn_kge
-from fathom_kgc.links.base import measured
-from fathom_kgc.links.folder import open_links, read_curve, read_manifest, train_links
+from fathom_kgc.links.base import measured, open_links, read_curve, read_manifest, train_links
 from fathom_kgc.links.knn_kge import EntityModel, MaskedPrompts, Predictor, Store, smoothed_cross_entropy
 from fathom_kgc.links.options import KnnKge
 from tests.conftest import build, tiny_tokenizer

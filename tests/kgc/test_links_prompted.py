@@ -23,7 +23,7 @@ from fathom.data.graph.links import split_links
 from fathom.engine.models.checks import token_log_probs
 from fathom.engine.models.server import ChatReply
 from fathom_build.worlds.build import build_worlds
-from fathom_kgc.links.folder import open_links, read_manifest
+from fathom_kgc.links.base import open_links, read_manifest
 from fathom_kgc.links.options import PromptedModel
 from fathom_kgc.links.probe import predict_links
 from fathom_kgc.links.prompted import Bm25, Local, Predictor, Prompts, RankingPrompt, SampledServer, parsed, rationale

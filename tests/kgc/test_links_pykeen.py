@@ -29,7 +29,7 @@ from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber
-from fathom_kgc.links.folder import open_links, read_curve, read_manifest, train_links
+from fathom_kgc.links.base import open_links, read_curve, read_manifest, train_links
 from fathom_kgc.links.options import Embedding
 from tests.forked import ForkedCall
 from tests.messages import correspond, mentions

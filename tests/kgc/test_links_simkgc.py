@@ -17,8 +17,7 @@ from fathom.data.graph.links import Links, split_links
 from fathom.data.graph.queries import link_queryset
 from fathom.probes.run import RunRequest, run
 from fathom_kgc.links import base
-from fathom_kgc.links.base import measured, shuffled
-from fathom_kgc.links.folder import open_links, read_curve, train_links
+from fathom_kgc.links.base import measured, open_links, read_curve, shuffled, train_links
 from fathom_kgc.links.options import LinkOptions, SimKgc
 from fathom_kgc.links.simkgc import Predictor, ValuesByKey, info_nce
 from fathom_kgc.links.texts import Framing, encode, groups

@@ -22,7 +22,7 @@ from fathom.results.metrics.uncertainty import ALIKE
 from fathom_build.options import WorldOptions
 from fathom_build.worlds.build import build_worlds
 from fathom_build.worlds.world import THIRTEEN
-from fathom_kgc.links.folder import open_links, train_links
+from fathom_kgc.links.base import open_links, train_links
 from fathom_kgc.links.options import Ultra
 from fathom_kgc.links.ultra import LAYERS, WIDTH, Predictor
 from fathom_kgc.studies import memory

@@ -30,7 +30,7 @@ from fathom.store.folder import RunFolder
 from fathom.store.journal import Journal
 from fathom.store.vectors import VectorStore
 from fathom_build.cloze.corpora import check_encoding, find_sources
-from fathom_kgc.links.folder import read_curve, read_manifest
+from fathom_kgc.links.base import read_curve, read_manifest
 from tests.base.test_reading import DEEP, HUGE, dangling, device, folder, loop, within
 from tests.messages import mentions, stated
 

@@ -27,6 +27,7 @@ from fathom.store.files import check_name, make_folder, write_json, write_json_l
 from fathom.store.locks import exclusive_folder
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom_build.bear.balance import ChosenRelation, sample
+from fathom_build.bear.entities import DumpForecast
 from fathom_build.bear.facts import (
     LEFT_OVER,
     Answer,
@@ -39,7 +40,6 @@ from fathom_build.bear.facts import (
     read_views,
     wanted_of,
 )
-from fathom_build.bear.parts import DumpForecast
 from fathom_build.bear.plan import BearPlan, read_plan
 from fathom_build.bear.review import (
     DROP,
@@ -87,9 +87,7 @@ class BuiltBear(NamedTuple):
 
 
 def build_bear(
-    options: BearBuildOptions,
-    progress: Progress = unseen,
-    count_tokens: CountTokens | None = None,
+    options: BearBuildOptions, progress: Progress = unseen, count_tokens: CountTokens | None = None
 ) -> BuiltBear:
     """Write a balanced probe to a new folder.
 

@@ -23,6 +23,8 @@ from fathom_build.bear.entities import (
     INSTANCE_OF,
     SUBCLASS_OF,
     UNKNOWN,
+    DumpForecast,
+    DumpPass,
     Entity,
     Numbers,
     RankedStatement,
@@ -33,7 +35,6 @@ from fathom_build.bear.entities import (
     date_of,
     item_number,
 )
-from fathom_build.bear.parts import DumpForecast, DumpPass
 from fathom_build.ontology.sources import Endpoint, Row
 from fathom_build.options import BearBuildOptions
 

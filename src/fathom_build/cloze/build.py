@@ -491,12 +491,7 @@ class _Builder:
                 candidates = [e.name if e.id == e.name else {"id": e.id, "name": e.name} for e in chosen]
                 yield {"relation": type_, "candidates": candidates}
 
-    def manifest(
-        self,
-        steps: list[CountedStep],
-        frequencies: list[Frequencies],
-        notes: list[str],
-    ) -> Json:
+    def manifest(self, steps: list[CountedStep], frequencies: list[Frequencies], notes: list[str]) -> Json:
         """Return what the folder can be built from again, without times and names of machines."""
         kinds = {source.kind for source in self.sources}
         docutils = ["docutils"] if corpora.RESTRUCTURED in kinds else []

@@ -23,10 +23,7 @@ from fathom_build.cloze.entities import AMBIGUOUS, MARK, ListedEntity, Mention, 
 from fathom_build.cloze.typography import LISTS, fold, plain, without_greek
 from fathom_build.options import ClozeBuildOptions
 
-LEAKS = {
-    "letters": "has the letters of its answer",
-    "beginning": "has a word that begins as its answer",
-}
+LEAKS = {"letters": "has the letters of its answer", "beginning": "has a word that begins as its answer"}
 """Kind → why a sentence is dropped. The first that fits counts."""
 GAP = "\n"
 """Replaces the answer: no word extends over it."""

@@ -312,15 +312,7 @@ def gather_classes(
     sample.note(notes, groups)
     _note_lost(at_hand(sources), outside(holders, label_of), label_of, notes)
     stands_for = {iri: above[0] for iri in edges if iri not in named and (above := sample.above(iri))}
-    return Classes(
-        entries,
-        label_of,
-        stands_for,
-        {*EVERYTHING, *wide},
-        sample.types,
-        from_iris,
-        bare,
-    )
+    return Classes(entries, label_of, stands_for, {*EVERYTHING, *wide}, sample.types, from_iris, bare)
 
 
 def _declared_classes(sources: Sequence[Source], naming: Naming) -> tuple[dict[str, dict[Source, None]], Labels]:
@@ -436,11 +428,7 @@ class _Sample:
 
 
 def _class_edges(
-    steps: Sequence[Step],
-    same: Sequence[Step],
-    declared: Collection[str],
-    label_of: Mapping[str, str],
-    notes: Notes,
+    steps: Sequence[Step], same: Sequence[Step], declared: Collection[str], label_of: Mapping[str, str], notes: Notes
 ) -> Edges:
     notes.add_all(
         outside((iri for step in steps for iri in step), declared),

@@ -5,7 +5,6 @@ From both the source graph is restored. The manifest of an audited world has rem
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,8 +34,7 @@ from fathom.results.tables import Table
 from fathom.store.files import write_json
 from fathom.store.outputs import is_signed, obstacles, signature_of, whole_folder
 from fathom_build.options import WorldOptions
-from fathom_build.worlds.mentions import KINDS, Forms
-from fathom_build.worlds.tries import Matches, Spans, Tries, blocks, in_characters
+from fathom_build.worlds.mentions import KINDS, Matches, Spans, Tries, blocks, in_characters
 from fathom_build.worlds.world import (
     MAPPING,
     THIRTEEN,
@@ -55,30 +53,6 @@ LEFT = (*KINDS, "short", "other case")
 ones; and those found only if the case of A to Z is ignored in all names."""
 
 
-class RemainingMentions:
-    """A counter of remaining mentions in any world of one graph; names of *shortest* characters are searched for."""
-
-    def __init__(self, forms: Forms, shortest: int) -> None:
-        exact, long_enough = forms.exact("auto"), forms.have(shortest)
-        self._tries = Tries(forms.texts, exact)
-        sought = forms.texts.filter(pa.array(long_enough & exact))
-        self._any_case = Tries(sought, np.zeros(len(sought), dtype=bool))
-        self._kind = self._tries.smallest(forms.kind)
-        self._short = np.zeros(self._tries.count, dtype=bool)
-        self._short[self._tries.numbers] = ~long_enough
-
-    def count(self, texts: pa.ChunkedArray, new: Spans) -> dict[str, int]:
-        """Count mentions of each of :data:`LEFT` in descriptions of a world, outside *new* (inserted) text."""
-        matches = self._tries.find(texts)
-        spans = _in_characters(texts, matches)
-        number = matches.number[~spans.meet(new)]
-        short = self._short[number]
-        counts = np.bincount(self._kind[number[~short]], minlength=len(KINDS)).tolist()
-        others = _in_characters(texts, self._any_case.find(texts))
-        more = ~others.meet(new) & ~others.meet(spans)
-        return dict(zip(LEFT, (*counts, int(short.sum()), int(more.sum())), strict=True))
-
-
 def _in_characters(texts: pa.ChunkedArray, matches: Matches) -> Spans:
     places = [(np.zeros(0, np.int32), np.zeros(0, np.int32))]
     for part in blocks(texts):
@@ -91,32 +65,34 @@ def _in_characters(texts: pa.ChunkedArray, matches: Matches) -> Spans:
 
 
 class Auditor:
-    """Counts remaining mentions in worlds of one graph; work that several of them share is done once."""
+    """Counts mentions of entities that remain in descriptions of worlds of one graph."""
 
     def __init__(self, materials: Materials) -> None:
         self.source, self._materials = materials.graph, materials
-        self._left: dict[bytes, dict[str, int]] = {}
 
-    def left(self, descriptions: pa.ChunkedArray, spans: Spans) -> dict[str, int]:
-        """Count mentions of each of :data:`LEFT` in a world. :param spans: inserted text, in the order of the texts."""
+    def left(self, descriptions: pa.ChunkedArray, new: Spans) -> dict[str, int]:
+        """Count mentions of each of :data:`LEFT` in a world, outside *new* (inserted) text."""
         if not len(self._materials.described):
             return dict.fromkeys(LEFT, 0)
-        key = _digest(descriptions) + hashlib.blake2b(np.stack(spans).tobytes()).digest()
-        if key not in self._left:
-            self._left[key] = self._remaining.count(descriptions, spans)
-        return dict(self._left[key])
+        tries, any_case, kind, is_short = self._sought
+        matches = tries.find(descriptions)
+        spans = _in_characters(descriptions, matches)
+        number = matches.number[~spans.meet(new)]
+        short = is_short[number]
+        counts = np.bincount(kind[number[~short]], minlength=len(KINDS)).tolist()
+        others = _in_characters(descriptions, any_case.find(descriptions))
+        more = ~others.meet(new) & ~others.meet(spans)
+        return dict(zip(LEFT, (*counts, int(short.sum()), int(more.sum())), strict=True))
 
     @cached_property
-    def _remaining(self) -> RemainingMentions:
-        return RemainingMentions(self._materials.forms, self._materials.options.shortest_mention)
-
-
-def _digest(texts: pa.ChunkedArray) -> bytes:
-    letters, lengths = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
-    for part in blocks(texts):
-        letters.update(part.data.tobytes())
-        lengths.update(np.diff(part.starts).tobytes())
-    return letters.digest() + lengths.digest()
+    def _sought(self) -> tuple[Tries, Tries, NDArray[np.int8], NDArray[np.bool_]]:
+        """All forms, those regardless of their case, and of each form its kind and whether it is short."""
+        forms = self._materials.forms
+        exact, long_enough = forms.exact("auto"), forms.have(self._materials.options.shortest_mention)
+        tries, cased = Tries(forms.texts, exact), forms.texts.filter(pa.array(long_enough & exact))
+        is_short = np.zeros(tries.count, dtype=bool)
+        is_short[tries.numbers] = ~long_enough
+        return tries, Tries(cased, np.zeros(len(cased), dtype=bool)), tries.smallest(forms.kind), is_short
 
 
 def left_table(manifests: Sequence[Json]) -> list[Table]:

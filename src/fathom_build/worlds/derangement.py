@@ -27,7 +27,7 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from fathom.base.errors import BadInput
 from fathom.data.columns import is_blank, put_rows, take_rows
 from fathom.data.knowledge import KnowledgeGraph
-from fathom_build.worlds.tries import blocks
+from fathom_build.worlds.mentions import blocks
 
 NO_LABEL = -1
 """Label without restrictions, such as of a missing description."""

@@ -39,8 +39,7 @@ from fathom_build.worlds.derangement import (
     new_descriptions,
     new_names,
 )
-from fathom_build.worlds.mentions import SPANS, Forms, Mentions, find_mentions, forms_of, replace_mentions
-from fathom_build.worlds.tries import Hasher
+from fathom_build.worlds.mentions import SPANS, Forms, Hasher, Mentions, find_mentions, forms_of, replace_mentions
 
 _NAMES = pa.list_(pa.string())
 MAPPING = pa.schema(

@@ -41,11 +41,7 @@ class LinkForecast(NamedTuple):
 
 
 def forecast_links(
-    kind: str,
-    graph: KnowledgeGraph,
-    training: LinkTraining,
-    evaluation: LinkOptions,
-    clock: Clock = time.perf_counter,
+    kind: str, graph: KnowledgeGraph, training: LinkTraining, evaluation: LinkOptions, clock: Clock = time.perf_counter
 ) -> LinkForecast:
     """Estimate one training and its evaluation. Language models have their shape and random weights.
 

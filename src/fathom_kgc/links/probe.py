@@ -23,8 +23,7 @@ from fathom.engine.scoring.rows import PromptedQuery, RankResult, result_columns
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.results.tables import Table
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
-from fathom_kgc.links.base import Predictor
-from fathom_kgc.links.folder import open_links
+from fathom_kgc.links.base import Predictor, open_links
 from fathom_kgc.links.options import LinkOptions
 
 SHARD_QUERIES = 512

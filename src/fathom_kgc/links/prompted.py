@@ -41,8 +41,7 @@ from fathom.engine.scoring.trie import AnswerTrie
 from fathom.probes.base import Facts
 from fathom.store.predictions import Scoring
 from fathom_kgc.links import base
-from fathom_kgc.links.base import NOT_A_NUMBER
-from fathom_kgc.links.folder import read_manifest
+from fathom_kgc.links.base import NOT_A_NUMBER, read_manifest
 from fathom_kgc.links.options import PromptedModel
 from fathom_kgc.links.texts import GraphTexts, examples_of_relations, load_config
 

@@ -33,15 +33,7 @@ from fathom.training.loop import Stage
 from fathom.training.saving import State
 from fathom_kgc.links.base import NOT_A_NUMBER, blocks, rank_links, shuffled
 from fathom_kgc.links.options import SimKgc
-from fathom_kgc.links.texts import (
-    FramedText,
-    Framing,
-    GraphTexts,
-    Ids,
-    TextPredictor,
-    distinct,
-    encode,
-)
+from fathom_kgc.links.texts import FramedText, Framing, GraphTexts, Ids, TextPredictor, distinct, encode
 
 SHORT = 20
 """Descriptions of fewer words are followed by the names of neighbours (the authors' code, ``doc.py``)."""

@@ -39,7 +39,7 @@ from fathom.results.rows import Floats, Ints, grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom_build.worlds import tabulate_audits
-from fathom_kgc.links.folder import read_begun, read_curve
+from fathom_kgc.links.base import read_begun, read_curve
 from fathom_kgc.studies import MemoryOptions
 
 BASE, NAMELESS, MEANINGLESS = "base", "anonymised-er", "fully-anonymised-erd"
