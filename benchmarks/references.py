@@ -14,7 +14,7 @@ from pathlib import Path
 import fathom
 from fathom.data.fetch_model import fetch_model, model_folder, packaged_model
 from fathom.data.options import FetchModelOptions
-from fathom.store.references import REFERENCES
+from fathom.store.folder import REFERENCES
 
 MODELS = ("SmolLM2-135M-Instruct", "Gemma-3-270m")
 WORK = Path(__file__).parents[1] / "build" / "references"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from fathom.data.formats import read
-from fathom.plans.preset_files import PRESETS
+from fathom.plans.kinds import PRESETS
 from tests.forked import ForkedCall
 from tests.papers import plant_models, write_bear, write_graph, write_ontology, write_places, write_trex
 from tests.sharing import called

@@ -19,7 +19,7 @@ MOVES = {
     "fathom.building.fetch_pubmed": "fathom.data.fetch_pubmed",
     "fathom.building.fetch_model": "fathom.data.fetch_model",
     "fathom.building.sample": "fathom.data.sample",
-    "fathom.building.examples": "fathom.data.example_files",
+    "fathom.building.examples": "fathom.data.fetch",
     # Make data sets.
     "fathom.building": "fathom_build",
     "fathom.cli.build": "fathom_build.command",

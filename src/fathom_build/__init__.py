@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.base.commands import CommandEntry
+from fathom.base.registry import CommandEntry
 
 COMMAND = CommandEntry(
     "build", "Data", "Make data folders from texts, graphs and ontologies.", "fathom_build.command:make"

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from pydantic import BaseModel
 
-from fathom.base.commands import CommandEntry
 from fathom.base.progress import Progress, shown
-from fathom.base.registry import Registry
+from fathom.base.registry import CommandEntry, Registry
 from fathom.cli.commands import add_command, kinds_of, new_group, stoppable
 from fathom.cli.data import graph_at, token_counter_of
 from fathom.cli.formats import PrintOptions, notes, say

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fathom.base.commands import CommandEntry
+from fathom.base.registry import CommandEntry
 
 if TYPE_CHECKING:
     from fathom_kgc.api import evaluate_links, forecast_links, train_links

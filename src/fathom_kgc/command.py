@@ -10,10 +10,10 @@ from typing import Annotated, ClassVar
 import typer
 from pydantic import BaseModel, ConfigDict
 
-from fathom.base.commands import CommandEntry
 from fathom.base.errors import RunFailed
 from fathom.base.options import ARGUMENT, REPEATED, Given, Group, opt
 from fathom.base.progress import shown, starting
+from fathom.base.registry import CommandEntry
 from fathom.cli.commands import add_command, described, flag, flags_of, free_flag, new_group
 from fathom.cli.formats import PrintOptions, breakdown_command, say, say_unfinished
 from fathom.cli.probe import RunFolder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fathom.plans.preset_files import Preset
+from fathom.plans.kinds import Preset
 from fathom.probes import Entry
 
 LINK_PROBE = Entry(

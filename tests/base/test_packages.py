@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 import fathom
-from fathom.base.commands import CommandEntry
-from fathom.base.registry import Registry
+from fathom.base.registry import CommandEntry, Registry
 from fathom.cli import COMMANDS
-from fathom.plans.kinds import KINDS, Kind
-from fathom.plans.preset_files import PRESETS
+from fathom.plans.kinds import KINDS, PRESETS, Kind
 from fathom.probes import PROBES
 from fathom.studies import STUDIES
 

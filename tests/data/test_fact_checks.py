@@ -4,7 +4,7 @@ import pytest
 
 from fathom.cli.data import CheckOptions, check
 from fathom.data.formats import examine
-from fathom.data.formats.fact_checks import fact_notes
+from fathom.data.formats.checks import fact_notes
 from tests.base.test_spelling import lines
 from tests.messages import correspond, mentioned
 

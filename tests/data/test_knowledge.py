@@ -13,7 +13,7 @@ import pytest
 
 from fathom.base.errors import BadInput
 from fathom.data.formats import examine, read
-from fathom.data.formats.kg_checks import graph_notes
+from fathom.data.formats.checks import graph_notes
 from fathom.data.graph import cache
 from fathom.data.graph.queries import link_queryset
 from fathom.data.queries import QuerySet

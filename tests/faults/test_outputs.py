@@ -14,7 +14,7 @@ import pytest
 from fathom.base.errors import BadInput
 from fathom.data import formats
 from fathom.store.files import OWNERS
-from fathom.store.written import RECORD, remove_written, write_output
+from fathom.store.outputs import RECORD, remove_written, write_output
 from tests.cli.test_cli_help import ALL
 from tests.conftest import build, tiny_tokenizer
 from tests.faults.conftest import SHAPE
@@ -117,7 +117,7 @@ def test_nothing_else_is_replaced(desk, fathom, monkeypatch, tmp_path, command, 
     """Each place in turn: files and folders of a run, a model, data, inputs, and files of the user's own."""
     here = Path(shutil.copytree(desk, tmp_path / "desk"))
     monkeypatch.chdir(here)
-    monkeypatch.setattr("fathom.plans.planted_demo.run_planted_demo", lambda *_: "")  # minutes of training
+    monkeypatch.setattr("fathom.plans.demo.run_planted_demo", lambda *_: "")  # minutes of training
     before = contents(here)
     places = (RUN, f"{RUN}/manifest.json", f"{MODEL}/config.json", f"{GRAPH}/train.tsv", "mine", "mine/compare.md")
     for place in places:

@@ -29,7 +29,7 @@ from fathom.base.errors import FathomError
 from fathom.base.reading.download import sha256_of
 from fathom.data import formats
 from fathom.data.fetch import RECORD, fetch, one_source
-from fathom.data.formats.kg_checks import graph_notes
+from fathom.data.formats.checks import graph_notes
 from fathom.data.options import FetchOptions
 from fathom.plans.file import read_plan
 from fathom.plans.record import changed_steps, read_record

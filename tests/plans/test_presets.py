@@ -17,7 +17,7 @@ from fathom.data.formats import read
 from fathom.plans.content import TablePart
 from fathom.plans.execution import carry_out
 from fathom.plans.file import read_plan
-from fathom.plans.preset_files import PRESETS
+from fathom.plans.kinds import PRESETS
 from fathom.plans.presets import write_preset
 from fathom.plans.tables import PlannedTable, read_values, with_paper
 from fathom.results.tables import Table

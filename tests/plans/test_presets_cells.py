@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fathom.plans.preset_files import values_of_preset
+from fathom.plans.kinds import values_of_preset
 from tests.naive.bear import Naive
 from tests.naive.check import check_table
 from tests.prepared import PREPARE, Prepared

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fathom
-from fathom.base.commands import CommandEntry
+from fathom.base.registry import CommandEntry
 from fathom.cli.probe import make
 from fathom.probes import PROBES, Entry
 from fathom.probes.base import Probe

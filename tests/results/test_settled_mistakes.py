@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fathom
-from fathom.data.example_files import EXAMPLES
+from fathom.data.fetch import EXAMPLES
 from fathom.data.formats import read
 from fathom.store.folder import RunFolder
 from tests.real import real_model

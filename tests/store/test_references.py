@@ -10,9 +10,8 @@ import pytest
 from fathom.base.errors import BadInput
 from fathom.data.fetch_model import packaged_models
 from fathom.data.formats import read
-from fathom.store import references
-from fathom.store.folder import RunFolder
-from fathom.store.references import REFERENCES, run_path
+from fathom.store import folder as folders
+from fathom.store.folder import REFERENCES, RunFolder, run_path
 from tests.cli.test_cli import gpt2, save
 from tests.messages import mentioned, mentions
 
@@ -40,7 +39,7 @@ def test_shipped_runs_are_of_the_embedded_facts(name: str) -> None:
 @pytest.fixture
 def shipped(tmp_path: Path, fathom: Command, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run of template 0, which ships as that of Tiny-1m; the same model's run of two templates is returned."""
-    monkeypatch.setattr(references, "REFERENCES", tmp_path / "references")
+    monkeypatch.setattr(folders, "REFERENCES", tmp_path / "references")
     model, runs = save(tmp_path / "model", gpt2()), (tmp_path / "references" / "Tiny-1m", tmp_path / "mine")
     common = ("probe", "statement", "--model", model, "--data", "geography", "--relations", "continent")
     for run, templates, limit in zip(runs, ("0", "0,1"), (20, 30), strict=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from fathom.base.errors import BadInput, alike
 
@@ -104,3 +104,17 @@ class Registry(Mapping[str, Entry]):
 
 def _package(point: EntryPoint) -> str:
     return f"the package {point.dist.name}" if point.dist is not None else point.value
+
+
+class CommandEntry(NamedTuple):
+    """An entry of the registry of commands, light enough for ``fathom --help``.
+
+    :param panel: heading under which it is listed.
+    :param does: one line.
+    :param make: place of a function that takes this entry and returns a ``typer.Typer``, as "module:name".
+    """
+
+    name: str
+    panel: str
+    does: str
+    make: str

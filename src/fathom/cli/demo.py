@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 from pydantic import BaseModel
 
-from fathom.base.commands import CommandEntry
 from fathom.base.errors import BadInput, FathomError, MissingExtra, Stopped
 from fathom.base.options import Group, opt
 from fathom.base.progress import shown, starting
+from fathom.base.registry import CommandEntry
 from fathom.cli.commands import single
 from fathom.cli.formats import say
 
@@ -99,7 +99,7 @@ def _real(name: str, out: Path) -> None:
 
 def _planted(out: Path) -> None:
     from fathom.data.formats import read
-    from fathom.plans.planted_demo import LIMITS, run_planted_demo
+    from fathom.plans.demo import LIMITS, run_planted_demo
     from fathom.studies.planted_demo import text
 
     say(text(run_planted_demo(read("geography"), out, _note), out))

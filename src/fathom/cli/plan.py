@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import typer
 from pydantic import BaseModel, ConfigDict
 
-from fathom.base.commands import CommandEntry
 from fathom.base.errors import BadInput, RunFailed, refuse
 from fathom.base.options import ARGUMENT, CIRCUMSTANCE, REPEATED, Group, opt
 from fathom.base.progress import is_quiet, shown, starting
+from fathom.base.registry import CommandEntry
 from fathom.cli.commands import single
 from fathom.cli.formats import Overwrite, PrintOptions, notes, say, say_unfinished
 from fathom.data.selection.options import Words

@@ -7,9 +7,9 @@ from typing import ClassVar
 import typer
 from pydantic import BaseModel, ConfigDict
 
-from fathom.base.commands import CommandEntry
 from fathom.base.options import Group, opt
 from fathom.base.progress import starting
+from fathom.base.registry import CommandEntry
 from fathom.cli.commands import single
 from fathom.cli.formats import say
 from fathom.data.options import NewFolder

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel, ConfigDict
 
-from fathom.base.commands import CommandEntry
 from fathom.base.options import Given, Group, opt
 from fathom.base.progress import starting
+from fathom.base.registry import CommandEntry
 from fathom.cli.commands import add_command, flags_of, new_group
 from fathom.cli.formats import breakdown_command, say, say_unfinished
 from fathom.probes import PROBES, Entry

@@ -1,4 +1,4 @@
-"""Commands on finished runs: ``fathom metrics``, ``compare``, ``diff``, ``report`` and ``merge``."""
+"""Commands on runs, such as ``fathom metrics``, ``compare``, ``report``, ``merge``, ``import`` and ``export``."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import typer
 from pydantic import BaseModel, ConfigDict
 
-from fathom.base.commands import CommandEntry
 from fathom.base.errors import BadInput, refuse
 from fathom.base.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Group, also, opt
 from fathom.base.progress import starting
-from fathom.cli.commands import single
+from fathom.base.registry import CommandEntry
+from fathom.cli.commands import add_command, new_group, single
 from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, breakdown_command, notes, say, say_unfinished
 from fathom.data.options import NewFolder
-from fathom.data.selection.options import Words
+from fathom.data.selection.options import SelectionOptions, Words
+from fathom.probes.shared_options import Numbers
 from fathom.studies.options import ComparisonOptions
 
 if TYPE_CHECKING:
@@ -32,11 +33,18 @@ EXAMPLES = {
     "diff": "fathom diff runs/before runs/after --by relation --list 10",
     "report": "fathom report runs/gpt2 runs/gpt2-medium runs/bert -o report.html",
     "import": "fathom import results/gpt2 --data BEAR --out runs/gpt2",
+    "lm-eval": "fathom export lm-eval geography --out tasks",
+    "every-eval-ever": "fathom export every-eval-ever runs/gpt2 --out exported",
     "merge": "fathom merge runs/gpt2-1 runs/gpt2-2 --out runs/gpt2",
 }
 
 
 def make(entry: CommandEntry) -> typer.Typer:
+    if entry.name == "export":
+        app = new_group(entry.does, EXAMPLES["lm-eval"])
+        for name, command in (("lm-eval", lm_eval), ("every-eval-ever", every_eval_ever)):
+            add_command(app, command, name=name, example=EXAMPLES[name])
+        return app
     command = import_ if entry.name == "import" else globals()[entry.name]
     return single(entry.does, command, EXAMPLES[entry.name])
 
@@ -202,7 +210,7 @@ def metrics(options: MetricsOptions) -> None:
     from fathom.results.summary import metrics_table, summarise
     from fathom.results.tables import render
     from fathom.store.folder import RunFolder
-    from fathom.store.written import write_output
+    from fathom.store.outputs import write_output
 
     if options.list_:
         options.show([metrics_table()])
@@ -289,3 +297,36 @@ def merge(options: MergeOptions) -> None:
     result = merge_runs(options.runs, options.out)
     left = "" if result.is_complete() else f"; fathom probe … --out {options.out} finishes it"
     say(f"written to {options.out}: {result.folder.describe()}{left}")
+
+
+class TaskOptions(SelectionOptions):
+    data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", ARGUMENT)
+    templates: Numbers = opt((), "Use only these templates, counted from 0, separated by commas.", Group.PROMPTS)
+    task: str = opt("fathom", "Name of the task.", Group.OUTPUT, pattern=r"^[\w-]+$")
+    out: NewFolder
+
+
+class RunExportOptions(OneRun):
+    organisation: str = opt("unknown", "Organisation that made the evaluation.", Group.OUTPUT)
+    out: NewFolder
+
+
+def lm_eval(options: TaskOptions) -> None:
+    """Write a data set as a task of lm-evaluation-harness, whose scores are those of the statement probe."""
+    from fathom.data.formats import read
+    from fathom.data.formats.lm_eval import write_task
+    from fathom.data.selection.filters import select
+
+    data = select(read(options.data, options.columns), options).data
+    documents, left_out = write_task(data, options.out, options.task, options.templates)
+    notes([f"{left_out:,} queries that cannot be ranked are not in the task"][:left_out])
+    say(f"written to {options.out}: {documents:,} documents")
+    say(f"next: lm_eval run --tasks {options.task} --include_path {options.out} --model hf --model_args pretrained=…")
+
+
+def every_eval_ever(options: RunExportOptions) -> None:
+    """Write a run in the schema of Every Eval Ever: its numbers with intervals, and every scored prediction."""
+    from fathom.probes.run.imported import export_every_eval_ever
+    from fathom.store.folder import RunFolder
+
+    say(f"written to {export_every_eval_ever(RunFolder.open(options.run), options.out, options.organisation)}")

@@ -10,10 +10,10 @@ from typing import Any
 
 import typer
 
-from fathom.base.commands import CommandEntry
 from fathom.base.errors import all_of, refuse
 from fathom.base.options import ARGUMENT, REPEATED, Given, Group, also, opt, parse_options
 from fathom.base.progress import line, shown, starting
+from fathom.base.registry import CommandEntry
 from fathom.cli.commands import add_command, flags_of, new_group
 from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, say
 from fathom.data.selection.options import Words
@@ -62,8 +62,7 @@ class StudyOfModels(PrintOptions):
 
 def _command(study: Study) -> Callable[..., None]:
     def of_runs(chosen: StudyOfRuns, given: Given) -> None:
-        from fathom.store.folder import RunFolder
-        from fathom.store.references import run_path
+        from fathom.store.folder import RunFolder, run_path
 
         opener: Callable[[Path], RunFolder] = RunFolder if study.leaves_out else RunFolder.open
         opened = (partial(opener, run_path(path)) for path in chosen.runs)

@@ -17,16 +17,17 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.base.errors import BadInput, RunFailed
+from fathom import data
+from fathom.base.errors import BadInput, RunFailed, refuse
 from fathom.base.reading import Unreadable, file_exists, json_file
 from fathom.base.reading.archives import is_archive, looks_wrong, unpack
 from fathom.base.reading.download import OnBytes, download, sha256_of
 from fathom.data.formats import examine, format_of
-from fathom.data.options import FetchOptions
+from fathom.data.options import ExamplesOptions, FetchOptions
 from fathom.data.published import PublishedDataset, PublishedFile, fetched, shelf
 from fathom.store.files import make_folder, write_json
 from fathom.store.locks import AT_WORK, exclusive_folder
-from fathom.store.outputs import whole_folder
+from fathom.store.outputs import obstacles, signature_of, whole_folder
 
 RECORD = "fetched.json"
 """In a folder that was fetched: from where, when, under which licence, and what its files were."""
@@ -262,3 +263,20 @@ def _disk_of(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunFailed(f"cannot write {path}: {error.strerror or error}") from error
+
+
+EXAMPLES = Path(data.__file__).parent / "examples"
+
+
+def write_examples(options: ExamplesOptions) -> list[str]:
+    """Copy the example files into a new folder and return their names.
+
+    :raises BadInput: the folder is not empty.
+    :raises MadeBefore: the same call has made it.
+    :raises RunFailed: the disk is full.
+    """
+    signature = signature_of("data examples", {})
+    refuse(obstacles(options.out, signature))
+    with whole_folder(options.out, signature) as folder:
+        shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
+    return sorted(entry.name for entry in EXAMPLES.iterdir())

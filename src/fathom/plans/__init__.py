@@ -10,5 +10,5 @@
 - :mod:`~fathom.plans.presets`: plans without models, such as those of papers, filled in;
 - :mod:`~fathom.plans.tables`: tables numbered as in a paper, next to the paper's own values, with
   :mod:`~fathom.plans.wide`;
-- :mod:`~fathom.plans.kinds`: kinds of runs that other packages add.
+- :mod:`~fathom.plans.kinds`: kinds of runs, and presets, that other packages may add.
 """

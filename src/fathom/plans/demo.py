@@ -1,4 +1,4 @@
-"""The plan of ``fathom demo``: a real model ranks the answers of geography facts, and writes some of them."""
+"""The plans of ``fathom demo``: a real model ranks and writes answers; or two planted models are probed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,16 @@ from fathom.engine.models.base import Attention
 from fathom.engine.models.hub import LIBRARIES
 from fathom.plans.forecast import forecast_steps
 from fathom.plans.steps import Opened, ProbeStep
+from fathom.probes.models import open_model
 from fathom.probes.options import GenerationOptions, StatementOptions
+from fathom.probes.run import RunRequest, run
 from fathom.probes.run.forecast import Forecaster
 from fathom.results.names import folder_names
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
+from fathom.studies.planted_demo import analyse, unseen_template
+from fathom.training.options import PlantOptions
+from fathom.training.planting import plant
 
 MODEL = "SmolLM2-135M-Instruct"
 RANKED, WRITTEN = 120, 40
@@ -75,3 +80,25 @@ def _steps(name: str, model: Any, draw: Callable[[int], QuerySet], out: Path) ->
         writing = GenerationOptions(chat=chat, score=("contains",), max_new_tokens=NEW_TOKENS, **shots)
         steps.append(ProbeStep(out, f"{folder}/generation", "generation", name, draw(WRITTEN), writing))
     return steps
+
+
+LIMITS = {"causal": None, "masked": 320}
+"""Number of facts by kind of model, None for all: a masked model takes a pass for every token."""
+
+
+def run_planted_demo(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Plant, probe and compare, reusing what is in *out*.
+
+    :param say: called with each line of progress.
+    """
+    models, runs = {}, {}
+    for kind, limit in LIMITS.items():
+        models[kind] = out / f"planted-{kind}"
+        if not models[kind].exists():
+            say(f"planting half of {len(data.queries)} facts in a small {kind} model, from scratch …")
+            plant(data, PlantOptions(kind=kind), models[kind])
+        say(f"evaluating {limit or len(data.queries)} facts, in a phrasing it was trained on and in another …")
+        options = StatementOptions(templates=(0, unseen_template(data)), limit=limit, device="cpu")
+        model = open_model(str(models[kind]), options)
+        runs[kind] = run(RunRequest("statement", model, data, options), out / f"run-{kind}")
+    return analyse(data, runs, models)

@@ -22,7 +22,7 @@ from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
 from fathom.results.saving import write_tables
 from fathom.results.tables import Table, Tabular
-from fathom.store.written import remove_written
+from fathom.store.outputs import remove_written
 from fathom.studies.report.page import report
 
 REPORT, STUDIES = "report.html", "studies"

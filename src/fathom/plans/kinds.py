@@ -1,4 +1,4 @@
-"""Kinds of runs in a plan besides those of probes, which other packages add by the entry points ``fathom.runs``.
+"""Registries of plans: presets, and kinds of runs besides those of probes.
 
 Runs are of a kind if they have its key instead of ``probe:``, such as ``predictor:``.
 """
@@ -6,7 +6,8 @@ Runs are of a kind if they have its key instead of ``probe:``, such as ``predict
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -52,3 +53,24 @@ class Kind(Protocol):
 
 
 KINDS: Registry[Kind] = Registry("kind of runs", "fathom.runs", (), Kind)
+
+
+class Preset(NamedTuple):
+    """An entry of PRESETS."""
+
+    name: str
+    file: Path
+
+
+PRESETS: Registry[Preset] = Registry(
+    "preset",
+    "fathom.presets",
+    (Preset(file.stem, file) for file in sorted((Path(__file__).parent / "presets").glob("*.yaml"))),
+)
+
+
+def values_of_preset(name: str) -> Path | None:
+    """Return the file of a preset's values, such as ``bear.csv``; None if no preset has it."""
+    preset = PRESETS.get(Path(name).stem)
+    file = None if preset is None else preset.file.with_name(name)
+    return file if file is not None and file.is_file() else None

@@ -28,12 +28,11 @@ from fathom.data.formats import locate
 from fathom.data.published import catalogue
 from fathom.engine.models.parts import attention_of, find_model
 from fathom.plans.content import absolute, in_full
-from fathom.plans.kinds import KINDS
-from fathom.plans.preset_files import PRESETS, values_of_preset
+from fathom.plans.kinds import KINDS, PRESETS, values_of_preset
 from fathom.plans.record import WRITTEN_PLAN
 from fathom.results.names import folder_names
 from fathom.results.rows import grouped
-from fathom.store.written import write_output
+from fathom.store.outputs import write_output
 
 
 def find_preset(name: str | Path) -> Path:

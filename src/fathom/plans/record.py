@@ -24,7 +24,7 @@ from fathom.probes.models import check_model, model_hash
 from fathom.store.files import refuse_foreign_files, write_json, write_text
 from fathom.store.folder import RunFolder, differences
 from fathom.store.locks import AT_WORK, CLAIMS, is_of_fathom
-from fathom.store.written import RECORD as WRITTEN
+from fathom.store.outputs import RECORD as WRITTEN
 
 PLAN = "plan.json"
 """Identity of each step by its name, in the folder of a plan."""

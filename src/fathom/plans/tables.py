@@ -32,7 +32,7 @@ from fathom.data.graph.queries import graph_of
 from fathom.engine.models.parts import load_tokenizer
 from fathom.engine.scoring.tokens import token_counter
 from fathom.plans.content import PlanContent, PlanFaults, TablePart, path_from
-from fathom.plans.preset_files import values_of_preset
+from fathom.plans.kinds import values_of_preset
 from fathom.plans.steps import Opened, PlannedStep, StepState
 from fathom.plans.studies import StudyResult, matching
 from fathom.plans.wide import SPREAD, Key, Row, wide_table

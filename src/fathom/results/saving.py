@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fathom.results.tables import Table, render
-from fathom.store.written import write_output
+from fathom.store.outputs import write_output
 
 
 class Plot(NamedTuple):

@@ -24,7 +24,6 @@ from fathom.store.files import clear_temporaries, refuse_foreign_files, write_js
 from fathom.store.locks import AT_WORK, CLAIMS
 from fathom.store.manifest import CHAT_FRAME, CHAT_TOKENS, FORMAT, PARTS, RUN, RunManifest, read_manifest, read_parts
 from fathom.store.predictions import LATER, SCHEMA, as_table
-from fathom.store.references import run_path
 
 QUERIES = pa.schema(
     [
@@ -154,7 +153,7 @@ class RunFolder:
     def open(cls, path: str | Path) -> RunFolder:
         """Open a run to read.
 
-        :param path: its folder, or ``reference:NAME`` (:mod:`fathom.store.references`).
+        :param path: its folder, or ``reference:NAME`` (:func:`run_path`).
         :raises BadInput: not a run, or written by a newer Fathom.
         """
         folder = cls(run_path(path))
@@ -353,3 +352,23 @@ def differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
     elif old != new:
         there, here = parted(old, new) if isinstance(old, str) and isinstance(new, str) else (old, new)
         yield f"  {where}: there {there!r}, here {here!r}{_HINTS.get(where, '')}"
+
+
+REFERENCES = Path(__file__).parent / "references"
+"""A run folder for each model, named as in ``fathom model list``; ``make references`` makes them."""
+PREFIX = "reference:"
+
+
+def run_path(path: str | Path) -> Path:
+    """Return the folder of a run that is given by its path, or as ``reference:NAME`` in any case.
+
+    :raises BadInput: there is no such reference.
+    """
+    if not str(path).startswith(PREFIX):
+        return Path(path)
+    name = str(path).removeprefix(PREFIX)
+    known = {folder.name.casefold(): folder for folder in sorted(REFERENCES.glob("*"))}
+    if name.casefold() not in known:
+        names = ", ".join(f"{PREFIX}{folder.name}" for folder in known.values())
+        raise BadInput(f"no run {path}: there is {names or 'none'}")
+    return known[name.casefold()]

@@ -129,7 +129,7 @@ class Study:
         """Write tables, further tables and plots into a folder. :returns: False if plots need another library."""
         from fathom.results.saving import save, write_tables
         from fathom.results.tables import render
-        from fathom.store.written import write_output
+        from fathom.store.outputs import write_output
 
         tables = self.tables(findings)
         write_tables(lambda _: tables, out, self.name, self.conclude(findings), overwrite)

@@ -18,7 +18,7 @@ from fathom.base.errors import BadInput, refuse
 from fathom.base.progress import Progress, log, unseen
 from fathom.base.reading import Faults, Unreadable, check_file, opened
 from fathom.base.reading.bounds import MEGABYTE
-from fathom.data.formats.rdf_syntax import kind_of, quads
+from fathom.data.formats.rdf import kind_of, quads
 from fathom_build.bear.entities import (
     INSTANCE_OF,
     SUBCLASS_OF,

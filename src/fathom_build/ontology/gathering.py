@@ -16,7 +16,7 @@ from typing import NamedTuple
 from fathom.base.progress import Progress
 from fathom.data.formats.ontology import Axioms
 from fathom.data.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
-from fathom.data.formats.rdf_syntax import name_of, one_line
+from fathom.data.formats.rdf import name_of, one_line
 from fathom.data.hierarchy import chain
 from fathom_build.ontology.hierarchy import (
     EVERYTHING,

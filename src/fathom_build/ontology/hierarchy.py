@@ -17,7 +17,7 @@ from fathom.base.progress import unseen
 from fathom.base.reading import Faults
 from fathom.data.formats.ontology import Axioms
 from fathom.data.formats.ontoprobe import OntologyClass
-from fathom.data.formats.rdf_syntax import name_of
+from fathom.data.formats.rdf import name_of
 from fathom.data.hierarchy import chain
 from fathom_build.ontology.sources import Row, Source, outside, read_files, rows_of, rows_of_lists
 from fathom_build.sheets import Notes

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from fathom.base.errors import refuse
 from fathom.data.formats.ontoprobe import clean, has_words
-from fathom.data.formats.rdf_syntax import name_of, one_line
+from fathom.data.formats.rdf import name_of, one_line
 from fathom_build.ontology.hierarchy import cycles, edges_of
 from fathom_build.ontology.sources import KEPT, OF_RDF, Row, Source, at_hand, lines_of, outside, places_of, rows_of
 from fathom_build.sheets import Notes

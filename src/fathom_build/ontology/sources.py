@@ -1,6 +1,6 @@
 """Sources of ontologies, all with the same queries: RDF files in a local store, or a SPARQL endpoint.
 
-RDF is read by :mod:`fathom.data.formats.rdf_syntax`, plain, ``.gz`` or ``.bz2``. Only what the queries need is kept:
+RDF is read by :mod:`fathom.data.formats.rdf`, plain, ``.gz`` or ``.bz2``. Only what the queries need is kept:
 types, labels, hierarchies, domains, constraints, equivalences and lists of classes. A dump of hundreds of millions of
 triples thus becomes a store of those that matter.
 """
@@ -28,8 +28,9 @@ from fathom.base.progress import Progress
 from fathom.base.reading import Faults, Unreadable, check_file, stands
 from fathom.base.reading.bounds import WAIT
 from fathom.base.reading.download import SameHost
+from fathom.base.reading.files import PACKED
 from fathom.base.reading.replies import excerpt_of, host_of, json_reply, parts_of, pause_asked, whole_reply, within
-from fathom.data.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
+from fathom.data.formats.rdf import KINDS, conversion, kind_of, quads
 from fathom_build.options import EndpointOptions
 from fathom_build.sheets import Notes
 

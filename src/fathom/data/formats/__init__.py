@@ -20,22 +20,20 @@ from fathom.data.formats import (
     native,
     ontoprobe,
     openke,
-    published_facts,
-    published_questions,
     rdf,
     simkgc,
 )
 from fathom.data.formats.base import Format, note_unread, read_about
-from fathom.data.formats.fact_table import is_fact_table
+from fathom.data.formats.native import is_fact_table
+from fathom.data.formats.published_sets import MAKE, READERS
 from fathom.data.formats.tables import Record, Table
 from fathom.data.published import catalogue, fetchable, fetched
 from fathom.data.queries import QuerySet
 from fathom.data.selection.options import Order
 
-_MAKE = published_facts.MAKE | published_questions.MAKE
 _BY_FOLDER = (bear, ontoprobe, choices, native, lama)
 _TABLES = [
-    Table(entry.format, record, entry.licence, _MAKE.get(record.make), published_questions.READERS.get(record.rows))
+    Table(entry.format, record, entry.licence, MAKE.get(record.make), READERS.get(record.rows))
     for entry in catalogue().values()
     if entry.table is not None
     for record in (Record(**entry.table),)

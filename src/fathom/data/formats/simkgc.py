@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 from fathom.base.reading import Faults, resolve_packed, stands
 from fathom.data.columns import Columns
 from fathom.data.formats.base import Format
-from fathom.data.formats.kg import graph_data, graph_of_rows, index_triples, with_unnamed
-from fathom.data.formats.kg_triples import check_triples, distinct_ids
+from fathom.data.formats.kg import check_triples, distinct_ids, graph_data, graph_of_rows, index_triples, with_unnamed
 from fathom.data.formats.rows import keys_of
 from fathom.data.formats.tables import data_files
 from fathom.data.graph.cache import cached

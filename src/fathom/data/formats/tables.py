@@ -1,8 +1,7 @@
 """Published data sets whose files are tables, read by the records of the catalogue (``fathom/data/published.yaml``).
 
 A record (:class:`Record`) states how files are recognised, which columns they have, and which queries each row makes.
-Where that takes more than columns, it names a function of :mod:`~fathom.data.formats.published_facts` or
-:mod:`~fathom.data.formats.published_questions`.
+Where that takes more than columns, it names a function of :mod:`~fathom.data.formats.published_sets`.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from fathom.results.summary import RunNumbers, Summary
 from fathom.results.tables import Table, to_html
 from fathom.store.files import write_text
 from fathom.store.folder import RunFolder
-from fathom.store.written import check_output
+from fathom.store.outputs import check_output
 from fathom.studies import STUDIES
 from fathom.studies.report.charts import Drawing, chart, classes_of, drawable, whole
 from fathom.studies.report.counting import Dimension, Kinds, dimensions, kinds_of

@@ -1,13 +1,22 @@
-"""Oddities of facts that reading accepts: repeated facts, several golds, and candidates that look alike."""
+"""Oddities of facts and graphs that reading accepts, for ``fathom data check``."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
 
 from fathom.base.reading import Faults, first_few, short_place
 from fathom.base.reading.spelling import folded, tidy
+from fathom.data.columns import Columns
+from fathom.data.formats import format_of
+from fathom.data.formats.kg import FORMAT, find_files, read_triples
+from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.data.statistics import repeated_triples
 
 _FEW = 10
 """Fewest relations of which most may have a single fact without a note."""
@@ -106,3 +115,29 @@ def _alike(space: CandidateSet, queries: Iterable[Query]) -> Iterator[tuple[str,
     for some in {id(some): some for some in alike.values()}.values():
         shown = ", ".join(f"{name!r} ({places[name]})" if name in places else repr(name) for name in some)
         yield shown, len({name.casefold() for name in some}) == 1
+
+
+def graph_notes(path: Path, graph: KnowledgeGraph) -> Iterator[str]:
+    """Yield notes on the graph in a folder or file, with lines if it is in the layout of this package's graphs."""
+    files = find_files(path) if format_of(path) is FORMAT else None
+    spans = graph.splits or {"": range(len(graph))}
+
+    @cache
+    def lines_of(split: str) -> Columns | None:
+        return None if files is None else read_triples(files.triples[split], Faults())
+
+    def place(row: int) -> tuple[str, str]:
+        """Return the split of a row, and its file and line."""
+        split = next(name for name, span in spans.items() if row in span)
+        lines = lines_of(split)
+        return split, f"row {row}" if lines is None else f"{lines.file.name}:{lines.line(row - spans[split].start)}"
+
+    repeated: dict[str, list[str]] = {}
+    for row, before in zip(*(rows.tolist() for rows in repeated_triples(graph)), strict=True):
+        (split, line), (other, first) = place(row), place(before)
+        what = f"of {split} also in {other}" if split != other else f"of {split or 'the graph'} repeated"
+        repeated.setdefault(what, []).append(f"{line} ({first})")
+    if loops := [place(row)[1] for row in np.flatnonzero(graph.head == graph.tail).tolist()]:
+        repeated["whose head is the tail"] = loops
+    for what, found in repeated.items():
+        yield f"{len(found):,} triple{'s' * (len(found) != 1)} {what}: {first_few(found)}"
