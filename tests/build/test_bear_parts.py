@@ -217,16 +217,13 @@ def test_no_workers_is_refused(tmp_path):
     assert not options.out.exists()
 
 
-@pytest.mark.parametrize("ending", ["json", "members.gz"])
-def test_time_and_space_are_estimated_from_samples_before_the_work(tmp_path, monkeypatch, ending):
+def test_time_and_space_are_estimated_from_samples_before_the_work(tmp_path, monkeypatch):
     """The items are alike, so that a fifth of the pieces shows what all parts will take."""
-    dump = tmp_path / ("dump.json" if ending == "json" else "dump.json.gz")
+    dump = tmp_path / "dump.json"
     items = [item(2000 + n, f"zq{n:04}", [ItemClaim("P17", 1000 + n % 3)], links=5) for n in range(4_000)]
-    pack = bytes if ending == "json" else gzip.compress
-    dump.write_bytes(b"".join(map(pack, lines_of(items))))
+    dump.write_bytes(b"".join(lines_of(items)))
     monkeypatch.setattr(entities, "_LARGE", 1)
     monkeypatch.setattr(pieces, "PIECE", 80 * SIZE)
-    monkeypatch.setattr(pieces, "PACKED_PIECE", 20 * SIZE)
     whole = DumpPass(dump, WantedStatements(frozenset({"P17"})), tmp_path / "parts")
     estimate = whole.estimate(1)
     for _ in whole.parts(1):

@@ -1,8 +1,7 @@
 """Pieces of a large file of lines that processes can read independently: plain, ``.gz`` or ``.bz2``.
 
-A plain file can be cut anywhere. A ``.gz`` file is cut where a member begins; with a single member it is one piece. A
-``.bz2`` file is cut between its blocks, which are decompressed one at a time, regardless of members. A line belongs to
-the piece in which it begins, even if it ends in the next one.
+A plain file can be cut anywhere, a ``.bz2`` file between its blocks, which are decompressed one at a time; a ``.gz``
+file is one piece. A line belongs to the piece in which it begins, even if it ends in the next one.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ import zlib
 from bz2 import BZ2Decompressor
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import NamedTuple
 
 from fathom.base.reading.bounds import LINE, MEGABYTE, grown, most_unpacked
-from fathom.base.reading.files import BLOCK, PACKED, Unreadable, check_file, opened
+from fathom.base.reading.files import BLOCK, Unreadable, check_file, opened
 
 PIECE, PACKED_PIECE = 256 * MEGABYTE, 32 * MEGABYTE
-"""Bytes in a piece of a plain and of a compressed file."""
+"""Bytes in a piece of a plain and of a ``.bz2`` file."""
+_PACKED = 1 << 16
 Block = tuple[bytes, bool]
 """Unpacked bytes, and whether they are in the piece or after it."""
 
@@ -35,10 +34,8 @@ class Piece(NamedTuple):
 def pieces_of(path: Path) -> list[Piece]:
     """Return the pieces of a file. :raises Unreadable: it is not a regular file, or cannot be read."""
     size = check_file(path).st_size
-    if path.suffix == ".gz":
-        starts = [0, *(_later_members(path) if size > PACKED_PIECE else ())]
-    else:
-        starts = list(range(0, max(size, 1), PACKED_PIECE if path.suffix in PACKED else PIECE))
+    step = {".gz": max(size, 1), ".bz2": PACKED_PIECE}.get(path.suffix, PIECE)
+    starts = range(0, max(size, 1), step)
     return [Piece(start, end) for start, end in pairwise([*starts, size])]
 
 
@@ -73,6 +70,20 @@ def lines_of(path: Path, piece: Piece, place: Callable[[Callable[[], int]], obje
         yield rest
 
 
+def _gzip_blocks(file: io.BufferedReader, piece: Piece) -> Iterator[Block]:
+    """Unpack all members, with a checksum each; zeros may come between them."""
+    packed = file.read(_PACKED)
+    while packed:
+        unpacker = zlib.decompressobj(wbits=31)
+        while not unpacker.eof:
+            if not packed and not (packed := file.read(_PACKED)):
+                raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+            yield unpacker.decompress(packed), True
+            packed = unpacker.unused_data
+        while not (packed := packed.lstrip(b"\0")) and (packed := file.read(_PACKED)):
+            pass
+
+
 def _plain_blocks(file: io.BufferedReader, piece: Piece) -> Iterator[Block]:
     file.seek(piece.start)
     at = piece.start
@@ -80,56 +91,6 @@ def _plain_blocks(file: io.BufferedReader, piece: Piece) -> Iterator[Block]:
         yield block, at < piece.end
         at += len(block)
 
-
-# ------------------------------------------------------------------------------------------------------------- gzip
-
-_MEMBER, _TRIAL = b"\x1f\x8b\x08", 1 << 16
-"""How a member begins, and the bytes of it that are unpacked for a trial."""
-
-
-def _later_members(path: Path) -> Iterator[int]:
-    """Yield places where a member begins, each at least :data:`PACKED_PIECE` after the one before."""
-    start = PACKED_PIECE
-    with opened(path, unpack=False) as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-        while (start := content.find(_MEMBER, start)) >= 0:
-            if _unpacks(content[start : start + _TRIAL]):
-                yield start
-                start += PACKED_PIECE
-            else:
-                start += 1
-
-
-def _unpacks(packed: bytes) -> bool:
-    """Return whether a member begins so. Compressed data that only look like it soon cannot be unpacked."""
-    try:
-        return bool(zlib.decompressobj(wbits=31).decompress(packed))
-    except zlib.error:
-        return False
-
-
-def _gzip_blocks(file: io.BufferedReader, piece: Piece) -> Iterator[Block]:
-    file.seek(piece.start)
-    packed, at = b"", piece.start
-    while packed := _without_padding(file, packed):
-        before, at = at, file.tell() - len(packed)
-        if before < piece.end < at:
-            raise zlib.error(f"no member begins at byte {piece.end:,}")
-        unpacker = zlib.decompressobj(wbits=31)
-        while not unpacker.eof:
-            if not packed and not (packed := file.read(_TRIAL)):
-                raise EOFError("Compressed file ended before the end-of-stream marker was reached")
-            yield unpacker.decompress(packed), at < piece.end
-            packed = unpacker.unused_data
-
-
-def _without_padding(file: io.BufferedReader, packed: bytes) -> bytes:
-    """Return the beginning of the next member, without the zeros that may come before it; b"" at the end."""
-    while not (packed := packed.lstrip(b"\0")) and (packed := file.read(_TRIAL)):
-        pass
-    return packed
-
-
-# ------------------------------------------------------------------------------------------------------------ bzip2
 
 _BLOCK_BEGINS, _STREAM_ENDS, _MARK = 0x314159265359, 0x177245385090, 48
 """Marks in compressed data, which begin at any bit, and their length in bits."""
