@@ -1,7 +1,6 @@
-"""Progress: a bar in terminals and notebooks, log lines elsewhere.
+"""Progress: a bar in terminals and notebooks, log lines elsewhere; the level of the logger "fathom" decides.
 
-The level of the logger "fathom" decides. ``WARNING`` (``--quiet``) shows nothing; ``DEBUG`` (``--verbose``) shows more
-log lines instead of bars. Lines go to standard error, or where the program's own ``logging`` sends them.
+``WARNING`` (``--quiet``) shows nothing, ``DEBUG`` (``--verbose``) log lines instead of bars.
 """
 
 from __future__ import annotations

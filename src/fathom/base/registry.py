@@ -1,8 +1,4 @@
-"""Registries that other packages can extend: commands, probes, formats, metrics, studies, kinds of runs, presets.
-
-A package adds an entry through an entry point of the registry's group, such as ``fathom.probes``; a script or test
-calls :meth:`Registry.add`. See docs/howto/extend.md.
-"""
+"""Registries that other packages extend by entry points, such as ``fathom.probes``: see docs/howto/extend.md."""
 
 from __future__ import annotations
 

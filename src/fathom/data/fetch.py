@@ -1,8 +1,6 @@
 """Data sets fetched by name from where they are published, checked, and kept as ordinary data folders.
 
-Files come into the cache's ``downloads`` first, one folder for each data set, where an attempt that breaks off is gone
-on with. The data folder is made when all files are there and a reader accepts them, whole or not at all. What was
-fetched before under the same address must be the same again (``checksums.json``).
+Files come into the cache's ``downloads`` first, where an interrupted attempt is resumed.
 """
 
 from __future__ import annotations

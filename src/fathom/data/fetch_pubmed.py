@@ -1,8 +1,4 @@
-"""PubMed's daily files of some months: listed by NLM, each checked by its MD5 file.
-
-The listing is the page of a folder (``updatefiles``) with a line for each file: its name, its day, its size.
-Files come one by one as every other download does, so that the same command goes on where the last one stopped.
-"""
+"""PubMed's daily files of some months: listed on the page of a folder, each checked by its MD5 file."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """A small part of a knowledge graph that is a graph of the same kind: connected, dense, with all its texts and splits.
 
-Grown from one entity like a snowball. Next comes an entity that a *training* triple links to those chosen, so training
-knows every entity. It is drawn in proportion to the square of its links to them. In proportion to the links themselves
-(a random edge out of the part), the part of WN18RR has a third fewer triples. Always taking the entity with the most
-links gives little else than cliques of one relation.
+Grown from one entity: the next is linked to those chosen by a *training* triple, so that training knows every entity,
+and drawn in proportion to the square of its links to them, which keeps the part dense without cliques of one relation.
 """
 
 from __future__ import annotations

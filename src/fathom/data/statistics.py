@@ -1,7 +1,4 @@
-"""Statistics of a data set: its size, its chance level and the skew of its answers.
-
-Knowledge graphs of any size are counted on arrays.
-"""
+"""Statistics of a data set: its size, its chance level and the skew of its answers; of graphs, on arrays."""
 
 from __future__ import annotations
 

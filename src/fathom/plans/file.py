@@ -1,23 +1,6 @@
-"""PLAN.yaml: models, data sets, runs and the studies of them, checked before anything runs.
+"""PLAN.yaml: models, data sets, runs and the studies of them, checked before anything runs; see docs/howto/plans.md.
 
-    models:
-      gpt2: gpt2                                # a name or folder
-      small: {model: models/small, dtype: bfloat16}
-    data:
-      geo: geography
-    runs:
-      statement:
-        probe: statement
-        templates: 0                            # any option of the probe
-        matrix: {reduction: [sum, mean]}        # a run for each value
-      vectors: {probe: embedding, models: gpt2, shots: 8}
-    studies:
-      agreement: {runs: [statement/gpt2/geo/reduction=sum, vectors], k: 5}
-
-A run is named ``RUN/MODEL/DATA`` and the values of its matrix. Runs of another :class:`kind <fathom.plans.kinds.Kind>`
-have its key instead of ``probe:``. Studies refer to runs by such a name, the first parts of one, or a pattern with
-``*``. With ``each: model`` a study is repeated for the runs of each model; likewise ``data``,
-``run``, or an option of the matrix. Studies that make their runs themselves have ``models`` and ``data`` instead.
+A run is named ``RUN/MODEL/DATA`` and the values of its matrix.
 """
 
 from __future__ import annotations

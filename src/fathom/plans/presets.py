@@ -1,18 +1,6 @@
-"""Presets: plans without models, such as ``fathom plan bear --models gpt2 --out DIR`` for the tables of a paper, or
-``fathom plan ablation --models gpt2 --out DIR`` for the runs of a study.
+"""Presets: plans without models, such as ``fathom plan bear --models gpt2 --out DIR``; see docs/howto/tables.md.
 
-A preset is one YAML file in ``plans/presets``, or of your own: a :mod:`plan <fathom.plans.file>` with
-
-- no ``models:``, which ``--models`` fills in;
-- ``kinds:`` in runs, and in studies that make their runs: the kinds of models that they are of, such as causal,
-  masked, seq2seq or t5;
-- ``needs:`` in studies and tables: the data without which they are not made at all;
-- ``needs:`` in data: ``entry:``, the data set's name in the catalogue of published data, or ``home:``, ``licence:``
-  and perhaps ``get:``, the command that makes it. ``--data NAME=FOLDER`` says where it is;
-- ``tables:``, see :mod:`fathom.plans.tables`, and ``values:``, the file of what the paper prints.
-
-Filled in, it is written to plan.yaml in the folder and is an ordinary plan. Data that are not here are named, and
-everything else is made; the same command completes it later. What has no runs is left out.
+Filled in, a preset is an ordinary plan. Data that are not here are named, and everything else is made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Running the steps of a plan: here, in processes, on a Ray cluster, or as one of several commands that share them.
 
-A process claims a step before it makes it, so that two never write to the same folder. A failed step is recorded with
-its reason and the others go on.
+A process claims a step before it makes it. A failed step is recorded with its reason and the others go on.
 """
 
 from __future__ import annotations

@@ -1,19 +1,6 @@
 """The tables of a plan, numbered as in a paper, with the paper's own values next to those of the plan's models.
 
-    values: mine.csv
-    tables:
-      table-3:
-        caption: Accuracy on my facts
-        columns:
-          facts: {runs: statement/*/facts, spread: true}       # mean over templates, and its standard deviation
-          "1:1": {runs: statement/*/facts, only: "cardinality:1:1"}
-        tolerance: 0.005
-      figure-5: {caption: Two data sets, study: relations}     # the tables of a study of the plan, by either name
-      table-4: {caption: Leaks, statistics: leakage, data: [graph]}
-
-They are written to ``papers/table-3.csv``, ``.json`` and ``.md``. A value of the paper is found by the table, the first
-cells of the row and the name of the column; so a model is recognised by its id, such as gpt2. It agrees if it differs
-by the table's tolerance at most.
+A value of the paper is found by the table, the first cells of the row and the name of the column.
 """
 
 from __future__ import annotations

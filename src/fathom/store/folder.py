@@ -1,9 +1,4 @@
-"""A run as a folder: queries, predictions so far, and enough to repeat or resume it.
-
-``manifest.json`` holds the *identity* (everything that can change a number), the *plan* (names of all shards) and the
-*circumstances* (where and how fast). Files ``predictions/part-<shard>.parquet`` are whole or absent. Processes that
-share a run keep their circumstances in files of ``parts/``, which readers of the manifest receive added up.
-"""
+"""A run as a folder: queries, predictions so far, and enough to repeat or resume it; see docs/run-folder.md."""
 
 from __future__ import annotations
 

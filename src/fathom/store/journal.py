@@ -1,7 +1,4 @@
-"""A journal of a server's answers, one line each, written as they arrive: a kill loses none of them.
-
-Each line is ``{"key": …, "answer": {…}}``; lines are appended, synced, and never changed.
-"""
+"""A journal of a server's answers, written line by line as they arrive: a kill loses none of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Locks of folders: one process alone, or several that share the work.
+"""Locks of folders, which end with their process: one process alone, or several that share the work.
 
-A lock ends with its process. The locks of several processes only save work: files are whole or absent and the same
-regardless of the writer. On a file system without locks a task may be done twice, and nothing else happens.
+On a file system without locks a task may be done twice, and nothing else happens: files are whole or absent.
 """
 
 from __future__ import annotations

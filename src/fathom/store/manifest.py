@@ -1,8 +1,4 @@
-"""Schemas of ``manifest.json`` of a run and ``link.json`` of a link predictor, validated on opening.
-
-Further keys are allowed, so that later versions may add some. Runs of version 0.1.0 lack ``shows`` and parts of the
-identity.
-"""
+"""Schemas of ``manifest.json`` of a run and ``link.json`` of a link predictor, which may have further keys."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Folders that a command makes as a whole, signed with what made them.
+"""Folders that a command makes as a whole, signed with what made them, and files in folders of the user.
 
-A scheduler that restarts a killed job runs the same command again. If the folder was finished just before the kill,
-there is nothing to do; a folder that something else made belongs to the user and stays.
+A repeated command finds its own folder finished. Nothing that Fathom did not write is replaced or removed.
 """
 
 from __future__ import annotations

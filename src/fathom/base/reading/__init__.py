@@ -1,12 +1,6 @@
-"""Safe readers of foreign files and server replies.
-
-- :mod:`~fathom.base.reading.files`: bytes, text and lines of regular files, plain and compressed, of bounded size.
-- :mod:`~fathom.base.reading.text`: JSON, JSON Lines and YAML of bounded depth; readers of data collect all faults.
-- :mod:`~fathom.base.reading.binary`: Parquet and safetensors.
-- :mod:`~fathom.base.reading.replies`: replies of servers.
+"""Safe readers of foreign files and server replies. Nothing else opens foreign files.
 
 All raise :class:`~fathom.base.reading.files.Unreadable`: one line with file, line, what was found, what was expected.
-Nothing else opens foreign files; ``tests/base/test_reading.py`` lists the exceptions.
 """
 
 from fathom.base.reading.binary import parquet_file, shapes_in, tensors_file

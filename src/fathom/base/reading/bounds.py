@@ -1,7 +1,4 @@
-"""The most that Fathom takes of each kind of input, checked before the work.
-
-No input can then fill memory or keep a process busy for hours.
-"""
+"""The most that Fathom takes of each kind of input, so that none fills memory or keeps a process busy for hours."""
 
 from __future__ import annotations
 

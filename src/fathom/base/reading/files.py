@@ -1,7 +1,4 @@
-"""Foreign files: bytes, text and lines, plain and compressed.
-
-What is not a regular file (a folder, pipe, device or broken link) is reported in one line. Sizes are bounded.
-"""
+"""Foreign files of bounded size: bytes, text and lines, plain and compressed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The folder format of BEAR and BEAR-big (Wiland et al. 2024), see docs/data-format.md.
-
-BEAR-big's metadata lists a relation without a file, which becomes a note. Cardinality is derived. The indices of the
-lite subset count the lines of BEAR-big: the instances that they name are BEAR's.
-"""
+"""The folder format of BEAR and BEAR-big (Wiland et al. 2024), see docs/data-format.md."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
 """Ready-made multiple choice: JSON Lines of ``prompt`` and ``gold``, as in OntoProbe's ``multiple_choice``.
 
-A folder holds such files, or the folders ``memorizing``, ``reasoning`` and ``arguments`` with such files; a file's name
-is the relation. OntoProbe's reasoning files are named by rule and premises: in ``rdfs2-12`` P1 is implicit (1: the
-model for which the files were made remembered it; 0: it did not; 2: it is given in words) and P2 explicit. The group
-``premise`` is the memorising question whose answer is P1: that with the same options, or the one that a line names
-(``"premise": "subClassOf/3"``, the fourth line of that file). In ``arguments/rdfs9-altered`` a line's ``conclusion``
-and ``given`` name its text, and the group ``item`` holds the texts of one premise together.
+Reasoning files are named by rule and premises: in ``rdfs2-12`` P1 is implicit (:data:`PREMISES`) and P2 explicit. The
+group ``premise`` is the memorising question whose answer is P1; ``item`` holds the texts of one premise together.
 """
 
 from __future__ import annotations

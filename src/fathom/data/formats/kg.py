@@ -1,10 +1,4 @@
-"""Knowledge graphs as tab-separated triples, in KG-BERT's layout or in one file, see docs/data-format.md.
-
-A header line is skipped. ``entities.txt`` and ``relations.txt`` may list ids only, as in KG-BERT's repository; such a
-list is not used. WordNet's texts are "name, gloss", recognised by ids (``08769179`` or ``dog.n.01``) and by commas in
-almost all texts: there the name ends at the first ", ". A graph is written in this layout, so that reading it gives the
-same graph; one without splits as ``triples.tsv``.
-"""
+"""Knowledge graphs as tab-separated triples, in KG-BERT's layout or in one file, see docs/data-format.md."""
 
 from __future__ import annotations
 

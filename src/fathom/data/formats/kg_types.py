@@ -1,9 +1,6 @@
-"""Types of a graph's entities, from a file that says them.
+"""Types of a graph's entities: ``id<TAB>type`` or ``id<TAB>type name`` (KNN-KG), or JSON with labels (CoDEx).
 
-``entity2type.txt``: ``id<TAB>type``, a line for each type (zjunlp/KNN-KG, ``dataset/WN18RR_ind``).
-``entity2types.json`` and ``types.en.json`` with labels of the types: CoDEx. ``entity2text_withtype.txt``: ``id<TAB>type
-name`` (zjunlp/KNN-KG, ``dataset/FB15k-237``); what precedes the name that the graph has is the type. An entity has one
-type here: of several that which most entities of the graph have, the first listed of those level.
+An entity has one type here: of several the one that most entities of the graph have, the first listed in a tie.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""LAMA (Petroni et al., EMNLP 2019) and data in its layout: facts with templates, sentences or both.
+"""LAMA (Petroni et al., EMNLP 2019) and data in its layout, ParaRel included, see docs/data-format.md.
 
-docs/data-format.md describes the files, those of ParaRel included. Primed and negated LAMA
-(github.com/norakassner/LAMA_primed_negated at b0cfdc0) has ``masked_negations`` and ``masked_misprimed`` next to
-``masked_sentences``. A sentence must have one ``[MASK]``. Each line is a query, even if its fact is repeated.
+A sentence must have one ``[MASK]``. Each line is a query, even if its fact is repeated.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A query set as a task folder of lm-evaluation-harness: one document per query and template, one choice per candidate.
 
-Each choice is a whole statement without context, as in the harness's BEAR tasks, so its log-likelihood is the score
-``sum/full`` of the statement probe. The task's function computes Fathom's accuracy: other known answers do not count,
-and ties count by their expected value.
+Each choice is a whole statement without context, so its log-likelihood is the statement probe's ``sum/full``. The
+task's function computes Fathom's accuracy: other known answers do not count, ties count by their expected value.
 """
 
 from __future__ import annotations

@@ -1,10 +1,4 @@
-"""Axioms and hierarchies of an ontology in OntoProbe's layout.
-
-``ontology/axioms.json``, which the published format lacks: ``{"inverse": [["parent of", "child of"]],
-"symmetric": ["spouse"], "transitive": ["part of"], "disjoint": [["bird", "fish", "mammal"]]}``, all by label; any two
-classes of a group are disjoint. Hierarchies come from ``class.json``, ``property.json`` and the gold answers of the
-memorising tasks; labels of the same IRI are synonyms.
-"""
+"""Axioms (``ontology/axioms.json``) and hierarchies of an ontology in OntoProbe's layout, by label."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
 """The folder format of OntoProbe (Wu et al., *Do PLMs Know and Understand Ontological Knowledge?*, ACL 2023).
 
-``memorizing/TASK.jsonl``: ``uuu`` asked, ``xxx`` gold; each task is a relation here. Of every task the first ten items
-are the subset ``train``, the next ten ``dev``, and at most 500 after them ``test`` (section 2.2; the cut at 500 is the
-reference code's). Templates are those of table 3; a domain or range is asked about the property's sentence pattern, so
-those two have a sentence for each query.
-
-As in the reference code, hyphens, brackets and slashes in names become spaces. Unlike it (Python's ``capitalize``), the
-letters after the first of an instance's name keep their case: "Little League", not "Little league".
+As in the reference code, hyphens, brackets and slashes in names become spaces, and a test has at most 500 items. Unlike
+it, the letters after the first of an instance's name keep their case: "Little League", not "Little league".
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""The layout of OpenKE: entities and relations as numbers.
-
-``entity2id.txt`` and ``relation2id.txt``: ``name<TAB>number``; ``train2id.txt``, ``valid2id.txt``, ``test2id.txt``:
-``head tail relation``, in this order, separated by spaces or tabs. The first line of each is the number of lines that
-follow. Names as in :mod:`fathom.data.formats.kg`: from ``entity2text.txt`` where it is there, else the id itself.
-"""
+"""The layout of OpenKE: ``entity2id.txt``, ``relation2id.txt``, ``train2id.txt``, …, whose first line is a count."""
 
 from __future__ import annotations
 

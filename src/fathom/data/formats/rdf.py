@@ -1,10 +1,6 @@
-"""Knowledge graphs as RDF: N-Triples and Turtle (``.nt``, ``.ttl``, also ``.gz``), read through pyoxigraph.
+"""Knowledge graphs as RDF, read through pyoxigraph (see docs/data-format.md), and what else has RDF's endings.
 
-``train``, ``dev`` (or ``valid``) and ``test`` by the names of the files; else all files together, without splits.
-Other than splits, files only name things. An entity's name is its ``rdfs:label``, ``skos:prefLabel`` or
-``schema:name`` (English first, then without a language), else the end of its IRI; ``skos:altLabel`` are its other
-names, ``rdfs:comment`` or ``schema:description`` its description. Other literals are no triples between entities and
-are left out, and so is what describes the vocabulary itself (domains, ranges, types from OWL); notes count both.
+OWL/XML, OWL's functional and Manchester syntaxes and OBO are not read: a message names the command that converts them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Knowledge graphs as SimKGC (Wang et al., ACL 2022) takes them: Wikidata5m, WN18RR and FB15k-237 as published.
 
-docs/data-format.md lists the files. On a line of Wikidata5m's entities and relations the first name counts, and the
-others are aliases. What SimKGC's ``preprocess.py`` makes of the files (``train.txt.json`` …) may be next to them. What
-a graph has and no file names is called by its id, and noted: Wikidata5m lacks names of three relations.
+On a line of Wikidata5m's entities and relations the first name counts; the others are aliases.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""A cache of large graphs as memory-mapped Arrow files, which open in seconds instead of minutes.
+"""A cache of large graphs as memory-mapped Arrow files below ``$FATHOM_CACHE``, which open in seconds.
 
-Each set of source files has a folder below ``$FATHOM_CACHE`` (by default the platform's cache folder). It is valid
-while the sources keep their sizes and times; a stale or damaged folder is silently replaced.
+It is valid while the sources keep their sizes and times; a stale or damaged folder is silently replaced.
 """
 
 from __future__ import annotations

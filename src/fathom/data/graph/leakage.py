@@ -1,9 +1,6 @@
 """Leakage of a knowledge graph: distinct relations per entity, and answers within descriptions.
 
-Both tables of Sakai et al., *Does Pre-trained Language Model Actually Infer Unseen Links in Knowledge Graph
-Completion?* (NAACL 2024), for any graph. Table 3 is reproduced to the last digit for WN18RR and FB15k-237. For table 4,
-KG-BERT's texts of WN18RR give 14.83, 15.05 and 15.35 % for train, dev and test; the paper has 15.03, 15.62 and 15.34 %
-(14.86 against 15.06 % in total). Its rule is not stated, ours is :func:`answers_in_descriptions`.
+Both tables of Sakai et al. (NAACL 2024), for any graph; docs/notes/worlds.md compares them with the paper's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Multiple choice: queries with a few options each, and a question.
-
-Questions of ontological tasks are those that OntoProbe's authors put to ChatGPT (Wu et al. 2023, section 5):
-"What is the type of Lionel Messi? (a) soccer player, (b) work, …".
-"""
+"""Multiple choice: queries with a few options each, and a question, as put to ChatGPT by Wu et al. (2023)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Few-shot question prompts: answered questions on other facts of the same relation, then the question itself.
-
-The format is that of KAMEL (Kalo and Fichtel, AKBC 2022): one question per line, several answers with a separator, and
-a closing sign that marks the end of an answer.
-"""
+"""Few-shot question prompts in the format of KAMEL (Kalo and Fichtel, AKBC 2022), one question per line."""
 
 from __future__ import annotations
 

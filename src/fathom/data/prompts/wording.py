@@ -1,12 +1,7 @@
 """Statements from queries and answers: by a relation's template, or by few-shot lines.
 
-Few-shot prompts come from a knowledge graph: lines "(head, relation, tail)", then the question "(head, relation,", as
-in figure 4 of Jinno et al. (DEER). Options add what the reference code has and the figure does not: a space at the end,
-and a line "head - description" before the question.
-
-The paper queries tails only. For heads, each line is inverted, "(tail, inverse relation, head)", and the question is
-"(tail, inverse relation,": the answer is last in both directions, as causal models and vectors of the last token need
-it. "inverse" is the word of SimKGC (Wang et al. 2022).
+Few-shot lines "(head, relation, tail)" come from a knowledge graph, as in figure 4 of Jinno et al. (DEER). To query
+heads they are inverted, "(tail, inverse relation, head)", the word of SimKGC, so that the answer is always last.
 """
 
 from __future__ import annotations

@@ -1,16 +1,7 @@
 """Facts in altered sentences: negated, misprimed, paraphrased, truncated or without their subject.
 
-A sentence from the data is used if there is one: negated and misprimed LAMA; ``altered`` in Fathom's own format; the
-relation's ``template_negated``. Otherwise a safe rule makes one:
-
-- *misprimed* (Kassner and Schütze, "Negated and Misprimed Probes for Pretrained Language Models", ACL 2020): a wrong
-  candidate of the query, drawn by seed and query, is put in front: "Rome? Paris is in [Y].";
-- *truncated*: the text after the answer is removed, if some words precede it: "Pain is treated with [Y].";
-- *paraphrased*: the relation's further templates;
-- *no-subject*: the subject is left out: "Is treated with [Y]." Its scores are the prior of the answers.
-
-Negations are never made, as a rule would change more than the meaning. A fact without such a sentence stays, unscored
-with the reason. The prime is the query's group ``prime``.
+A sentence from the data is used if there is one; otherwise a safe rule makes one, but never a negation. *Misprimed*
+(Kassner and Schütze, ACL 2020) puts a wrong candidate in front, "Rome? Paris is in [Y]."; it is the group ``prime``.
 """
 
 from __future__ import annotations

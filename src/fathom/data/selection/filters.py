@@ -1,7 +1,6 @@
 """Selection of queries and candidates, by filters in a fixed order, with the number that each removed.
 
-Order: split, directions, reading, reversal, relations, subset, tails, tokens, limit, and then the candidates. On a
-graph all filters use arrays: a :class:`fathom.data.queries.Query` is made only for what remains.
+On a graph all filters use arrays: a :class:`fathom.data.queries.Query` is made only for what remains.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Two readings of the same facts: by the relation's template, or by a natural sentence for each fact.
 
-Facts of both readings have the same ``fact_id``, so their runs can be compared (Shaier et al. 2024). By default the
-sentence is the first that masks the answer's exact name, as T-REx also masks other words for it ("Winger" for
-"midfielder"). If the masked words are unknown (Google-RE, SQuAD), any sentence fits. A fact that has no text in a
-reading stays in it, unscored with the reason.
+By default the sentence is the first that masks the answer's exact name, as T-REx also masks other words for it
+("Winger" for "midfielder"). A fact without text in a reading stays in it, unscored with the reason.
 """
 
 from __future__ import annotations

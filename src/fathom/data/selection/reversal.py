@@ -1,9 +1,7 @@
 """Queries for subjects: the answer is given, and the same templates are read in reverse.
 
-"The capital of [X] is [Y]." with Kampala at ``[Y]`` and each country at ``[X]`` asks for the country. A model that has
-learnt "A is B" may not know "B is A" (Berglund et al. 2024): a fact has the same ``fact_id`` in both directions.
-Candidates are the relation's subjects; other subjects with the same answer are filtered. Questions ("What is the
-capital of [X]?") and natural sentences cannot be reversed.
+A model that has learnt "A is B" may not know "B is A" (Berglund et al. 2024): a fact has the same ``fact_id`` in both
+directions. Candidates are the relation's subjects; other subjects with the same answer are filtered.
 """
 
 from __future__ import annotations
