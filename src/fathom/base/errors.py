@@ -84,10 +84,7 @@ class RunFailed(FathomError):
 
 
 class Stopped(RunFailed):
-    """The end of a run by Ctrl-C, or by SIGTERM from a scheduler.
-
-    :param number: of the signal.
-    """
+    """The end of a run by Ctrl-C, or by SIGTERM from a scheduler. :param number: of the signal."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)

@@ -126,10 +126,7 @@ class _StandardError(logging.StreamHandler[Any]):
 
 
 class Lines:
-    """Log lines at intervals, and at the end if there were any.
-
-    :param every: seconds between lines.
-    """
+    """Log lines at intervals, and at the end if there were any. :param every: seconds between lines."""
 
     def __init__(self, text: str, every: float = EVERY) -> None:
         self.text, self.every = text, every

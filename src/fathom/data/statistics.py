@@ -49,10 +49,7 @@ def majority_share(queries: list[Query]) -> float:
 
 
 def relation_statistics(queryset: QuerySet, count_tokens: CountTokens | None = None) -> list[RelationStatistics]:
-    """Return one row per relation.
-
-    :param count_tokens: counts tokens of each text, without special tokens.
-    """
+    """Return one row per relation. :param count_tokens: counts tokens of each text, without special tokens."""
     rows = []
     for id_, queries in queryset.by_relation().items():
         relation, space = queryset.relations[id_], queryset.candidates[queries[0].candidates]

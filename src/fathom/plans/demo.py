@@ -87,10 +87,7 @@ LIMITS = {"causal": None, "masked": 320}
 
 
 def run_planted_demo(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Plant, probe and compare, reusing what is in *out*.
-
-    :param say: called with each line of progress.
-    """
+    """Plant, probe and compare, reusing what is in *out*. :param say: called with each line of progress."""
     models, runs = {}, {}
     for kind, limit in LIMITS.items():
         models[kind] = out / f"planted-{kind}"

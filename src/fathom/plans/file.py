@@ -89,10 +89,7 @@ def _check_names(content: PlanContent, faults: PlanFaults) -> None:
 
 
 class PlannedRuns:
-    """The runs of a plan, expanded.
-
-    :param base: folder of the file, to which paths are relative.
-    """
+    """The runs of a plan, expanded. :param base: folder of the file, to which paths are relative."""
 
     def __init__(self, content: PlanContent, base: Path, out: Path, faults: PlanFaults) -> None:
         self.content, self.base, self.out, self.faults = content, base, out, faults

@@ -63,10 +63,7 @@ def check_name(path: Path) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents.
-
-    :raises BadInput: it is nested too deep, or its name is not UTF-8.
-    """
+    """Make a folder and its parents. :raises BadInput: it is nested too deep, or its name is not UTF-8."""
     if len(folder.parts) > FOLDERS.most:
         raise BadInput(f"--out: {FOLDERS.fault()}")
     check_encoding(folder).mkdir(parents=True, exist_ok=True)

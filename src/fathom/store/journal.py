@@ -32,10 +32,7 @@ class ChatAnswer(Object):
 
 
 class ScoredText(Object):
-    """The score of a text by a likelihood server.
-
-    :param log_probs: of tokens in nats; None for a first token.
-    """
+    """The score of a text by a likelihood server. :param log_probs: of tokens in nats; None for a first token."""
 
     log_probs: list[float | None]
     prompt_tokens: Annotated[int, Field(ge=0)]

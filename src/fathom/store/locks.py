@@ -181,10 +181,7 @@ def _is_last(descriptor: int | None) -> bool:
 
 
 class Claims:
-    """Tasks by name, each claimed by one process at a time.
-
-    :param folder: of the locks.
-    """
+    """Tasks by name, each claimed by one process at a time. :param folder: of the locks."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

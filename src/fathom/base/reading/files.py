@@ -36,10 +36,7 @@ _KINDS = (
 
 
 class Unreadable(BadInput):
-    """A file, or a line of it, is invalid.
-
-    :param line: counted from 1; None for the file as a whole.
-    """
+    """A file, or a line of it, is invalid. :param line: counted from 1; None for the file as a whole."""
 
     def __init__(self, path: Path, line: int | None, why: str) -> None:
         self.path, self.line, self.why = path, line, why

@@ -31,10 +31,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class NotData(ValueError):
-    """Invalid JSON or YAML.
-
-    :param line: of the text, counted from 1; None for the text as a whole.
-    """
+    """Invalid JSON or YAML. :param line: of the text, counted from 1; None for the text as a whole."""
 
     def __init__(self, line: int | None, why: str) -> None:
         super().__init__(why)
@@ -226,10 +223,7 @@ class Faults:
         self.tidied: list[Respelt] = []
 
     def add(self, file: Path, line: int | None, message: str) -> None:
-        """Add a fault.
-
-        :param line: counted from 1; None for the file as a whole.
-        """
+        """Add a fault. :param line: counted from 1; None for the file as a whole."""
         if len(message) > LONGEST_MESSAGE:
             message = f"{message[: LONGEST_MESSAGE // 2]} … {message[-LONGEST_MESSAGE // 3 :]}"
         self.found.append(located(file, line, message))

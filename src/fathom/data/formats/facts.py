@@ -216,9 +216,7 @@ def _queries(
     taken: set[str],
     faults: Faults,
 ) -> Iterator[Query]:
-    """:param right: all right answers of a subject.
-    :param taken: ids of queries; each new one is added.
-    """
+    """:param right: all right answers of a subject. :param taken: ids of queries; each new one is added."""
     for number, (fact, gold) in enumerate(zip(facts, golds, strict=True)):
         id_ = fact.id or f"{relation.id}/{number}"
         if id_ in taken:

@@ -46,9 +46,7 @@ _SPACES = str.maketrans(dict.fromkeys("-()/", " "))
 
 
 class OntologyClass(NamedTuple):
-    """:param superclasses: labels, nearest first.
-    :param instances: names of some.
-    """
+    """:param superclasses: labels, nearest first. :param instances: names of some."""
 
     iri: str
     label: str

@@ -40,10 +40,7 @@ _STATED = (*((question, TEMPLATES[task]) for task, question in QUESTIONS.items()
 
 @dataclass(frozen=True)
 class Choices(QuerySet):
-    """Queries with a candidate set each: its options in the order shown.
-
-    :param questions: by query id.
-    """
+    """Queries with a candidate set each: its options in the order shown. :param questions: by query id."""
 
     questions: Mapping[str, str] = field(default_factory=dict)
 

@@ -141,10 +141,7 @@ def _descriptions(graph: KnowledgeGraph, queries: Sequence[Query]) -> dict[str, 
 
 
 def completed(prompt: str, answer: str, *, closing: bool) -> Prompt:
-    """Append a space and the answer to a few-shot prompt.
-
-    :param closing: also append ")".
-    """
+    """Append a space and the answer to a few-shot prompt. :param closing: also append ")"."""
     before = prompt if prompt.endswith(" ") else prompt + " "
     span = Span(len(before), len(before) + len(answer))
     return Prompt(before + answer + (")" if closing else ""), (), (span,))
@@ -168,10 +165,7 @@ class Wording(ABC):
 
 @dataclass(frozen=True)
 class SpokenWording(Wording):
-    """Statements of another wording as the assistant's turn of a chat.
-
-    :param context: the chat before that turn.
-    """
+    """Statements of another wording as the assistant's turn of a chat. :param context: the chat before that turn."""
 
     wording: Wording
     context: str
