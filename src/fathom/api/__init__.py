@@ -65,8 +65,7 @@ def probe(
                 return Result(finished, chosen.cluster).keep_metrics()
             request = _collect(faults, lambda: RunRequest(entry, str(model), queryset, chosen))
         here = chosen is not None or "server" not in options  # else the name is not of a model to load
-        opened = _found if faults else _model  # weights are not read for nothing
-        local = _collect(faults, lambda: opened(model, chosen or kind())) if here else None
+        local = _collect(faults, lambda: _model(model, chosen or kind(), load=not faults)) if here else None
     if faults or chosen is None or queryset is None or local is None:
         raise BadInput(faults)
     detail(f"{entry.name} probe of {local!r} on {queryset!r}")
@@ -102,18 +101,15 @@ def forecast(
 
 def _probe_of(asked: str | ProbeOptions) -> tuple[Entry, type[ProbeOptions]]:
     """Return a probe of language models and the kind of its options. :raises BadInput: it is none."""
-    entry = _entry_of(asked) if isinstance(asked, ProbeOptions) else PROBES.find(asked)
+    if isinstance(asked, str):
+        entry = PROBES.find(asked)
+    elif (found := next((entry for entry in PROBES.entries() if entry.options is type(asked)), None)) is not None:
+        entry = found
+    else:
+        raise BadInput(f"{type(asked).__name__}: expected the options of a probe, such as StatementOptions")
     if not issubclass(entry.options, ProbeOptions):
         raise BadInput(f"the {entry.name} probe needs a {entry.needs}: {entry.example}")
     return entry, entry.options
-
-
-def _entry_of(options: ProbeOptions) -> Entry:
-    """Return the probe whose options these are. :raises BadInput: there is none."""
-    for entry in PROBES.entries():
-        if entry.options is type(options):
-            return entry
-    raise BadInput(f"{type(options).__name__}: expected the options of a probe, such as StatementOptions")
 
 
 def open_run(path: str | Path) -> Result:
@@ -223,18 +219,13 @@ def run_plan(
     return result
 
 
-def _found(model: ModelSource, options: ProbeOptions) -> Any:
-    """Check what can be known of a model without its weights."""
-    if isinstance(model, str | Path):
-        check_model(str(model), options)
-        return model
-    return _model(model, options)
-
-
-def _model(model: ModelSource, options: ProbeOptions) -> Any:
-    """Open a model by its name, or check that the options suit one that is loaded."""
+def _model(model: ModelSource, options: ProbeOptions, load: bool) -> Any:
+    """Open a model by its name, or check that the options suit one that is loaded. :param load: read its weights."""
     from fathom.engine.models.base import AnyModel  # it loads a model library
 
+    if isinstance(model, str | Path) and not load:
+        check_model(str(model), options)
+        return model
     if isinstance(model, str | Path):
         return open_model(str(model), options) if options.engine == HERE else str(model)  # by the workers
     if not isinstance(model, AnyModel):

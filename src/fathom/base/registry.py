@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from fathom.base.errors import BadInput, alike
@@ -87,19 +87,14 @@ class Registry(Mapping[str, Entry]):
             try:
                 self.add(self._checked(point.load()))
             except Exception as error:  # a foreign module may raise anything
-                self.faults.append(
-                    f"{_package(point)} adds the {self.kind} '{point.name}', which cannot be loaded: {error!r}"
-                )
+                package = f"the package {point.dist.name}" if point.dist is not None else point.value
+                self.faults.append(f"{package} adds the {self.kind} '{point.name}', which cannot be loaded: {error!r}")
 
     def _checked(self, entry: Any) -> Entry:
         """:raises TypeError: it is of another type than the entries of this registry."""
         if not isinstance(entry, self._type):
             raise TypeError(f"expected {self._type.__name__}, found {type(entry).__name__}")
         return entry  # type: ignore[return-value]
-
-
-def _package(point: EntryPoint) -> str:
-    return f"the package {point.dist.name}" if point.dist is not None else point.value
 
 
 class CommandEntry(NamedTuple):

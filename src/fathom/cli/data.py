@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
@@ -27,24 +28,22 @@ STOPPED = "stopped; what has arrived is kept: the same command resumes"
 
 
 def make(entry: CommandEntry) -> typer.Typer:
-    commands, first = {
-        "data": (
-            {
-                "list": list_,
-                "check my-facts": check,
-                "info geography --tokenizer gpt2": info,
-                "leakage my-graph": leakage,
-                "sample my-graph --out small-graph --entities 500": sample,
-                "fetch BEAR": fetch,
-                "examples --out examples": examples,
-            },
-            "info geography",
-        ),
-        "model": ({"list": list_models, "fetch SmolLM2-135M-Instruct": fetch_model}, "list"),
-    }[entry.name]
-    app = new_group(entry.does, f"fathom {entry.name} {first}")
+    commands: dict[str, Callable[..., None]] = {
+        "data list": list_,
+        "data check my-facts": check,
+        "data info geography --tokenizer gpt2": info,
+        "data leakage my-graph": leakage,
+        "data sample my-graph --out small-graph --entities 500": sample,
+        "data fetch BEAR": fetch,
+        "data examples --out examples": examples,
+        "model list": list_models,
+        "model fetch SmolLM2-135M-Instruct": fetch_model,
+    }
+    app = new_group(entry.does, {"data": "fathom data info geography", "model": "fathom model list"}[entry.name])
     for example, command in commands.items():
-        add_command(app, command, name=example.partition(" ")[0], example=f"fathom {entry.name} {example}")
+        group, name, *_ = example.split()
+        if group == entry.name:
+            add_command(app, command, name=name, example=f"fathom {example}")
     return app
 
 

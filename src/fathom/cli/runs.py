@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import typer
 from pydantic import BaseModel, ConfigDict
@@ -19,9 +19,6 @@ from fathom.data.options import NewFolder
 from fathom.data.selection.options import SelectionOptions, Words
 from fathom.probes.shared_options import Numbers
 from fathom.studies.options import ComparisonOptions
-
-if TYPE_CHECKING:
-    from fathom.results.tables import Table
 
 FAILED = 3
 """Exit code of a comparison that fails its condition."""
@@ -42,8 +39,8 @@ EXAMPLES = {
 def make(entry: CommandEntry) -> typer.Typer:
     if entry.name == "export":
         app = new_group(entry.does, EXAMPLES["lm-eval"])
-        for name, command in (("lm-eval", lm_eval), ("every-eval-ever", every_eval_ever)):
-            add_command(app, command, name=name, example=EXAMPLES[name])
+        add_command(app, lm_eval, name="lm-eval", example=EXAMPLES["lm-eval"])
+        add_command(app, every_eval_ever, name="every-eval-ever", example=EXAMPLES["every-eval-ever"])
         return app
     command = import_ if entry.name == "import" else globals()[entry.name]
     return single(entry.does, command, EXAMPLES[entry.name])
@@ -226,20 +223,16 @@ def metrics(options: MetricsOptions) -> None:
     tables += [reliability_table(folder)] if options.reliability else []
     tables += [error_table(folder, options.errors)] if options.errors else []
     answer = [*summary.answer, *(in_words(check_run(folder, options.cluster)) if options.check else [])]
-    text = render(_single_table(tables) if options.format == "csv" else tables, options.format, answer)
+    if options.format == "csv" and len(tables) > 2:
+        raise BadInput("a CSV file holds one table: request one breakdown (a+b crosses two), or --format json")
+    # The headline has other columns than the breakdown.
+    text = render(tables[-1:] if options.format == "csv" else tables, options.format, answer)
     if not folder.is_complete():
         notes([f"{options.run} is unfinished: numbers cover the finished part only{folder.lacking('; ')}"])
     if options.output is None:
         say(text)
     else:
         write_output(options.output, text + "\n", overwrite=options.overwrite, recorded=False)
-
-
-def _single_table(tables: list[Table]) -> list[Table]:
-    """Return the breakdown, if there is one: the headline has other columns. :raises BadInput: there are several."""
-    if len(tables) > 2:
-        raise BadInput("a CSV file holds one table: request one breakdown (a+b crosses two), or --format json")
-    return tables[-1:]
 
 
 def compare(options: CompareOptions, printed: TableOptions) -> None:

@@ -29,10 +29,6 @@ MESSAGES = {
 """Kinds of pydantic's faults, in words."""
 
 
-def _listed(value: Any) -> Any:
-    return value if isinstance(value, list) else [value]
-
-
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -72,6 +68,9 @@ class PlannedData(_Part):
         return options | ({} if self.seed is None else {"seed": self.seed})
 
 
+Values = Annotated[
+    list[Any], BeforeValidator(lambda value: value if isinstance(value, list) else [value]), Field(min_length=1)
+]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(separated), Field(min_length=1)]
 """Names of runs, first parts of names, or patterns with ``*``."""
 
@@ -86,7 +85,7 @@ class RunsPart(_Part):
     probe: str = ""
     models: Words = ()
     data: Words = ()
-    matrix: dict[str, Annotated[list[Any], BeforeValidator(_listed), Field(min_length=1)]] = {}
+    matrix: dict[str, Values] = {}
     exclusive: bool = False
     repeats: int = Field(1, ge=1, le=1000)
 
@@ -225,6 +224,10 @@ class PlanFaults:
         line = f"{self.place(where)}: {text}"
         if line not in self.lines:
             self.lines.append(line)
+
+    def add_at(self, section: str, part: str, key: str, text: str) -> None:
+        """Add a fault of a key of a part of a section; "" for the part itself, "columns.NAME" for a column."""
+        self.add((section, part, *filter(None, key.split(".", 1))), text)
 
     def place(self, where: Where) -> str:
         """Return file, line and key."""

@@ -76,8 +76,10 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
 
     :raises BadInput: as :func:`run_states`.
     """
+    from fathom.probes.run.forecast import Forecaster
+
     opened = Opened()
-    return _table(run_states(plan, out, opened), "plan", _Estimates(opened), progress)
+    return _table(run_states(plan, out, opened), "plan", opened, Forecaster(), progress)
 
 
 def forecast_steps(
@@ -85,7 +87,7 @@ def forecast_steps(
 ) -> Table:
     """Estimate each run that is left."""
     states = [RunState(str(step), *_state(step), step) for step in steps]
-    return _table(states, title, _Estimates(Opened(), forecaster), progress, notes)
+    return _table(states, title, Opened(), forecaster, progress, notes)
 
 
 def forecast_study(
@@ -107,7 +109,12 @@ def forecast_study(
 
 
 def _table(
-    states: Sequence[RunState], title: str, estimate: _Estimates, progress: Progress, about: Sequence[str] = ()
+    states: Sequence[RunState],
+    title: str,
+    opened: Opened,
+    forecaster: Forecaster,
+    progress: Progress,
+    about: Sequence[str] = (),
 ) -> Table:
     from fathom.probes.run.forecast import duration
 
@@ -117,13 +124,16 @@ def _table(
     own = ", ".join(state.run for state in states if state.step is None)
     notes = dict.fromkeys([*about, f"not estimated: {own}"] if own else about)
     minutes, timed = 0.0, 0
+    estimates: dict[str, Any] = {}  # steps of equal work share one
     for number, ((run, _, share, _), step) in enumerate(left):
         progress(number, len(left))
         try:
-            found = estimate(step)
+            if step.work not in estimates:
+                estimates[step.work] = step.forecast(opened, forecaster)
         except BadInput as error:
             notes[f"{run} is not estimated: {error}"] = None
             continue
+        found = estimates[step.work]
         notes |= dict.fromkeys(f"assumed: {note}" for note in found.assumes)
         known = found._asdict()
         rows[run] |= {name: known.get(name) for name in ("queries", "texts", "tokens", "calls")}
@@ -142,20 +152,3 @@ def _table(
         [f"{total}{ahead}", *notes],
         columns=columns, formats={"minutes": ",.1f", "GB": ".1f"},
     )  # fmt: skip
-
-
-class _Estimates:
-    """Estimates of steps; those of equal work are made once."""
-
-    def __init__(self, opened: Opened, forecaster: Forecaster | None = None) -> None:
-        from fathom.probes.run.forecast import Forecaster
-
-        self._opened, self._forecaster = opened, forecaster or Forecaster()
-        self._known: dict[str, Any] = {}
-
-    def __call__(self, step: Step) -> Any:
-        """:raises BadInput: the run cannot be estimated."""
-        key = step.work
-        if key not in self._known:
-            self._known[key] = step.forecast(self._opened, self._forecaster)
-        return self._known[key]

@@ -57,7 +57,7 @@ def plan_studies(
     known = {study.name: study for study in (COMPARISON, *STUDIES.entries())}
     planned: list[PlannedStudy] = []
     for name, part in content.studies.items():
-        add: Add = partial(_add, faults, name)
+        add: Add = partial(faults.add_at, "studies", name)
         if not content.data.keys() >= set(part.needs):
             continue
         study = known.get(part.study or name)
@@ -70,10 +70,6 @@ def plan_studies(
                 add(key, "this study takes runs: give runs: with their names")
             planned += _of_runs(name, part, study, content, runs, base, add)
     return planned
-
-
-def _add(faults: PlanFaults, study: str, key: str, text: str) -> None:
-    faults.add(("studies", study, key), text)
 
 
 Add = Callable[[str, str], None]
@@ -169,5 +165,5 @@ def matching(
 
 def _matches(pattern: str, name: str) -> bool:
     """Return whether a pattern is the name of a run, or its first parts."""
-    parts, own = pattern.split("/"), name.split("/")
-    return len(parts) <= len(own) and all(fnmatchcase(one, part) for one, part in zip(own, parts, strict=False))
+    patterns, parts = pattern.split("/"), name.split("/")[: pattern.count("/") + 1]
+    return len(patterns) == len(parts) and all(map(fnmatchcase, parts, patterns))

@@ -78,7 +78,7 @@ def plan_tables(
     facts = {name: part.facts for name, part in content.data.items() if part.facts is not None}
     planned = []
     for name, part in content.tables.items():
-        add = partial(_add, faults, name)
+        add = partial(faults.add_at, "tables", name)
         known = {one for key, study in content.studies.items() for one in (key, study.study or key)}
         if sum(map(bool, (part.columns, part.study, part.statistics, part.wrong))) != 1:
             add("", "expected one of columns:, study:, statistics: and wrong:")
@@ -98,10 +98,6 @@ def plan_tables(
         if not (nothing and content.is_partial):
             planned.append(PlannedTable(name, part, own, data, models, facts, values.get(name, {})))
     return planned
-
-
-def _add(faults: PlanFaults, table: str, key: str, text: str) -> None:
-    faults.add(("tables", table, *filter(None, key.split(".", 1))), text)
 
 
 def read_values(file: Path) -> dict[str, dict[tuple[str, str], float]]:

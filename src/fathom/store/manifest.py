@@ -24,22 +24,12 @@ Part = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 
 
 class NamedContent(Object):
-    """A model or data, by name and content."""
+    """A model or data, by name and content; a model has no version, data neither revision nor dtype."""
 
     name: str
     content_hash: str | None = None
-
-
-class ModelIdentity(NamedContent):
-    """The evaluated model."""
-
     revision: str | None = None
     dtype: str | None = None
-
-
-class DataIdentity(NamedContent):
-    """The data of a run."""
-
     version: str | None = None
 
 
@@ -55,8 +45,8 @@ class RunIdentity(Object):
     probe: str
     options: RunOptions = RunOptions()
     resolved: Options = {}
-    model: ModelIdentity
-    data: DataIdentity
+    model: NamedContent
+    data: NamedContent
     seed: int | None = None
     version: str | None = None
 

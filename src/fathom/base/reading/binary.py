@@ -44,7 +44,11 @@ def parquet_file(
     size = check_file(path).st_size
     try:
         wanted = [name for name in pq.read_schema(path).names if name not in without] if without else None
-        _check_rows(path, size, pq.read_metadata(path))
+        about = pq.read_metadata(path)
+        if about.num_rows > ROWS.most:
+            raise Unreadable(path, None, ROWS.fault())
+        if about.num_rows * about.num_columns * _BYTES > most_unpacked(size):  # as of one value repeated
+            raise Unreadable(path, None, f"{grown(size)} ({about.num_rows:,} rows of {about.num_columns} columns)")
         table = pq.read_table(path, columns=wanted, partitioning=None)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
@@ -67,14 +71,6 @@ def index_columns(table: pa.Table) -> list[str]:
         names = ()
     names = names if isinstance(names, list) else ()
     return [name for name in table.column_names if name in names or name.startswith(INDEX)]
-
-
-def _check_rows(path: Path, size: int, about: Any) -> None:
-    """:raises Unreadable: too many rows, or far more values than such a file can hold, as of one value repeated."""
-    if about.num_rows > ROWS.most:
-        raise Unreadable(path, None, ROWS.fault())
-    if about.num_rows * about.num_columns * _BYTES > most_unpacked(size):
-        raise Unreadable(path, None, f"{grown(size)} ({about.num_rows:,} rows of {about.num_columns} columns)")
 
 
 def _cast(path: Path, table: pa.Table, expected: Mapping[str, pa.DataType], what_to_do: str) -> pa.Table:

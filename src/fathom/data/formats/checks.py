@@ -54,7 +54,11 @@ def _repeated(queries: Iterable[Query]) -> Iterator[str]:
             facts[key][tuple(sorted(query.gold))].append(query)
     each = [some for by_gold in facts.values() for some in by_gold.values()]
     several = [[some[0] for some in by_gold.values()] for by_gold in facts.values() if len(by_gold) > 1]
-    filtered = [some for some in several if all(_filters(query, some) for query in some)]
+    filtered = [
+        some
+        for some in several
+        if all({*other.gold} <= {*query.gold, *query.known} for query in some for other in some)
+    ]
     for what, groups in (
         ("facts with the same answers on several lines", each),
         ("subjects with several facts of a relation, whose answers all count as right", filtered),
@@ -62,10 +66,6 @@ def _repeated(queries: Iterable[Query]) -> Iterator[str]:
         places = [(some[0].subject, list(dict.fromkeys(query.place for query in some))) for some in groups]
         if found := [f"{subject!r} ({first_few(lines, 3)})" for subject, lines in places if len(lines) > 1]:
             yield f"{what}, {len(found):,}: {first_few(found)}"
-
-
-def _filters(query: Query, others: Iterable[Query]) -> bool:
-    return all({*other.gold} <= {*query.gold, *query.known} for other in others)
 
 
 def _merged(data: QuerySet, faults: Faults) -> Iterator[str]:

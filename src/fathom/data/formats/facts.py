@@ -171,7 +171,10 @@ def add_facts(
     taken: set[str] = set()
     for id_, members in grouped.items():
         entry = entries.get(id_, RelationEntry())
-        golds = [_gold(fact, names) for fact in members]
+        # A query all of whose answers lack a name is unscored.
+        golds = [
+            tuple(dict.fromkeys(names.id_of(answer.id) for answer in _named(fact) or fact.answers)) for fact in members
+        ]
         candidates = {names.id_of(answer.id): names.name_of(answer.id) for fact in members for answer in _named(fact)}
         if not candidates:
             draft.faults.add(members[0].file, None, f"relation {id_} has no answer with a name: nothing to choose from")
@@ -191,11 +194,6 @@ def add_facts(
 
 def _named(fact: Fact) -> list[NamedAnswer]:
     return [answer for answer in fact.answers if answer.name.strip()]
-
-
-def _gold(fact: Fact, names: AnswerNames) -> tuple[str, ...]:
-    """Return the answers with a name; if there is none, all, as the query is unscored."""
-    return tuple(dict.fromkeys(names.id_of(answer.id) for answer in _named(fact) or fact.answers))
 
 
 def _right_answers(facts: Sequence[Fact], golds: Sequence[tuple[str, ...]]) -> Mapping[str, Iterable[str]]:

@@ -77,7 +77,12 @@ def read_graph(path: Path, faults: Faults, order: Order | None = None) -> QueryS
             if file is not None:
                 faults.read.add(file)
                 faults.note(file, None, f"not used: {_ENTITIES[0]}.txt, which names the entities, is missing")
-    graph = cached(files.all(), faults, lambda: _read_files(files, order, faults), order or "")
+
+    def read() -> KnowledgeGraph | None:
+        parts = {split: read_triples(file, faults, order) for split, file in files.triples.items()}
+        return assemble(parts, files, faults) if is_in_order(parts, order, faults) else None
+
+    graph = cached(files.all(), faults, read, order or "")
     queryset = graph_data(path, graph, faults)
     if queryset is None or graph is None:
         return None
@@ -96,11 +101,6 @@ def graph_data(path: Path, graph: KnowledgeGraph | None, faults: Faults) -> Grap
     """Make the queries of a graph, with the templates that are next to its files; None after a fault."""
     templates = _templates(path if path.is_dir() else path.parent, graph, faults)
     return None if graph is None or faults.found else graph_queryset(graph, name=path.name, templates=templates)
-
-
-def _read_files(files: GraphFiles, order: Order | None, faults: Faults) -> KnowledgeGraph | None:
-    parts = {split: read_triples(file, faults, order) for split, file in files.triples.items()}
-    return assemble(parts, files, faults) if is_in_order(parts, order, faults) else None
 
 
 def _templates(folder: Path, graph: KnowledgeGraph | None, faults: Faults) -> dict[str, tuple[Template, ...]]:

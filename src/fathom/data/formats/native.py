@@ -30,7 +30,6 @@ from fathom.data.formats.base import (
     unscored_unless,
 )
 from fathom.data.formats.rows import Columns, Row, beginning, delimiter_of, read_cells
-from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.prompts.questions import as_template
 from fathom.data.queries import SPLIT, CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
@@ -95,19 +94,17 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
     for id_, (line, entry) in entries.items():
         _add_relation(draft, line, entry, facts[id_])
     _check_ids(file, draft.queries, faults)
+    has_one_language = len(draft.candidates) <= len(draft.relations)
     return draft.queryset(
         path.stem if path == file else path.name,
-        lambda: _graph(draft),
+        lambda: (
+            draft.graph(draft.names() | {query.subject_id: query.subject for query in draft.queries})
+            if has_one_language
+            else None
+        ),
         nothing="no facts: nothing to ask",
         subsets=_subsets(draft.queries),
     )
-
-
-def _graph(draft: Draft) -> KnowledgeGraph | None:
-    """Make the graph of the facts; None if entities have names in several languages."""
-    if len(draft.candidates) > len(draft.relations):
-        return None
-    return draft.graph(draft.names() | {query.subject_id: query.subject for query in draft.queries})
 
 
 def _subsets(queries: Iterable[Query]) -> dict[str, frozenset[str]]:

@@ -222,7 +222,8 @@ def quads(
             if other := _another_syntax(file):  # OWL/XML is well-formed, and would be read as nonsense
                 faults.add(file, None, other)
                 return
-            _check_xml(file)  # the parser tells no lines, and takes a file that breaks off for a whole one
+            with opened(file) as stream:  # the parser tells no lines, and takes a file that breaks off for a whole one
+                expat.ParserCreate(namespace_separator=" ").ParseFile(stream)
         read: list[Callable[[], int]] = []
         with opened(file, place=read.append) as stream:
             if stream.peek(len(BOM_UTF8)).startswith(BOM_UTF8):  # as editors of Windows write it
@@ -280,12 +281,6 @@ def _plain(message: str | None) -> str:
     if "LoadDocumentCallback" in str(message):
         return "its @context is an address, and nothing is fetched: put the context itself into the file"
     return str(message)
-
-
-def _check_xml(file: Path) -> None:
-    """:raises ExpatError: the file is not well-formed XML."""
-    with opened(file) as stream:
-        expat.ParserCreate(namespace_separator=" ").ParseFile(stream)
 
 
 FORMAT = Format("rdf", ".nt or .ttl files (RDF)", lambda path: bool(_files(path)), _read)
