@@ -77,9 +77,7 @@ class MetricsOptions(PrintOptions):
         "another key.",
     )
     groups: Path | None = opt(
-        None,
-        "JSON Lines with query_id and fields to break down by, e.g. planted.jsonl of a planted model.",
-        Group.DATA,
+        None, "JSON Lines with query_id and fields to break down by, e.g. planted.jsonl of a planted model.", Group.DATA
     )
     check: bool = opt(
         False, "Also simulate how often the verdict would be wrong of these very facts, in 200 nulls that keep them."

@@ -78,10 +78,7 @@ class KnowledgeGraph:
 
     @classmethod
     def from_triples(
-        cls,
-        triples: Iterable[Triple],
-        names: Mapping[str, str],
-        aliases: Mapping[str, Iterable[str]] | None = None,
+        cls, triples: Iterable[Triple], names: Mapping[str, str], aliases: Mapping[str, Iterable[str]] | None = None
     ) -> KnowledgeGraph:
         """Make a graph without descriptions and splits.
 
@@ -124,11 +121,7 @@ class KnowledgeGraph:
 
     @classmethod
     def from_used(
-        cls,
-        entities: pa.Table,
-        relations: pa.Table,
-        columns: Sequence[NDArray[np.int32]],
-        splits: Mapping[str, range],
+        cls, entities: pa.Table, relations: pa.Table, columns: Sequence[NDArray[np.int32]], splits: Mapping[str, range]
     ) -> KnowledgeGraph:
         """Make a graph of the entities and relations that occur in triples. :param columns: heads, relations, tails."""
         head, relation, tail = columns

@@ -147,10 +147,7 @@ def graph_relations(queries: TripleQueries, count_tokens: CountTokens | None = N
 
 
 def _single_tokens(
-    graph: KnowledgeGraph,
-    relation: NDArray[np.int32],
-    tail: NDArray[np.int32],
-    count_tokens: CountTokens,
+    graph: KnowledgeGraph, relation: NDArray[np.int32], tail: NDArray[np.int32], count_tokens: CountTokens
 ) -> list[NDArray[np.int64]]:
     """Return, per relation, the number of queries with an answer of one token: alone, and after a space."""
     entities, place = np.unique(tail, return_inverse=True)

@@ -16,16 +16,7 @@ from pydantic import ValidationError
 from fathom.base.errors import BadInput, alike
 from fathom.base.options import Given, Options, nearest, option_faults
 from fathom.data.formats import locate
-from fathom.plans.content import (
-    PlanContent,
-    PlanFaults,
-    RunsPart,
-    Where,
-    absolute,
-    path_from,
-    read_content,
-    with_paths,
-)
+from fathom.plans.content import PlanContent, PlanFaults, RunsPart, Where, absolute, path_from, read_content, with_paths
 from fathom.plans.kinds import KINDS
 from fathom.plans.steps import PlannedStep, ProbeStep, Step
 from fathom.plans.studies import PlannedStudy, plan_studies

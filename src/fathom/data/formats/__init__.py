@@ -12,17 +12,7 @@ from fathom.base.reading import Faults, check_file, stands
 from fathom.base.reading.files import check_encoding
 from fathom.base.registry import Registry
 from fathom.data.columns import first_fields
-from fathom.data.formats import (
-    bear,
-    choices,
-    kg,
-    lama,
-    native,
-    ontoprobe,
-    openke,
-    rdf,
-    simkgc,
-)
+from fathom.data.formats import bear, choices, kg, lama, native, ontoprobe, openke, rdf, simkgc
 from fathom.data.formats.base import Format, note_unread, read_about
 from fathom.data.formats.native import is_fact_table
 from fathom.data.formats.published_sets import MAKE, READERS

@@ -21,14 +21,7 @@ from fathom.base.reading import (
 )
 from fathom.base.reading.binary import INDEX, index_columns
 from fathom.base.reading.spelling import Spelling
-from fathom.data.formats.base import (
-    Draft,
-    Format,
-    check_answer_space,
-    check_templates,
-    texts_of,
-    unscored_unless,
-)
+from fathom.data.formats.base import Draft, Format, check_answer_space, check_templates, texts_of, unscored_unless
 from fathom.data.formats.rows import Columns, Row, beginning, delimiter_of, read_cells
 from fathom.data.prompts.questions import as_template
 from fathom.data.queries import SPLIT, CandidateSet, Query, QuerySet, Relation, cardinality_of

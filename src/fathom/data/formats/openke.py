@@ -94,9 +94,4 @@ def _fits(path: Path) -> bool:
     return any(stands(path / name) for name in _NAMES.values()) and not find_files(path).triples
 
 
-FORMAT = Format(
-    "openke",
-    "train2id.txt (OpenKE)",
-    _fits,
-    _read,
-)
+FORMAT = Format("openke", "train2id.txt (OpenKE)", _fits, _read)

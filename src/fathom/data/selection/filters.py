@@ -21,13 +21,7 @@ from numpy.typing import NDArray
 
 from fathom.base.errors import BadInput, refuse
 from fathom.base.reading import first_few, read_text
-from fathom.data.graph.queries import (
-    EntityCandidates,
-    GraphQuerySet,
-    TripleQueries,
-    candidate_set,
-    graph_queryset,
-)
+from fathom.data.graph.queries import EntityCandidates, GraphQuerySet, TripleQueries, candidate_set, graph_queryset
 from fathom.data.queries import CandidateSet, Direction, Query, QuerySet
 from fathom.data.selection.altering import alter, alteration_faults
 from fathom.data.selection.options import BasicSelectionOptions, Selection
