@@ -82,7 +82,6 @@ def forecast(
 ) -> Forecast:
     """Estimate the work, time and memory of :func:`probe` on this machine, without reading weights or calling a server.
 
-    :param model: name or folder.
     :raises BadInput: everything that is wrong with options, data and model; or the work cannot be known.
 
     >>> fathom.forecast("statement", "gpt2", "geography", limit=4).queries

@@ -101,7 +101,6 @@ class MissingExtra(FathomError):
     """A missing optional library; the message is the install command.
 
     :param library: the module that could not be imported.
-    :param extra: of this distribution.
     """
 
     exit_code = 2
@@ -111,11 +110,7 @@ class MissingExtra(FathomError):
 
 
 def optional(module: str, extra: str) -> Any:
-    """Import a library of an optional extra.
-
-    :param module: its full name.
-    :raises MissingExtra: it is not installed.
-    """
+    """Import a library of an optional extra. :raises MissingExtra: it is not installed."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -87,7 +87,6 @@ def opt(default: Any, text: str, *marks: Group | JsonDict, **limits: Any) -> Any
 
     :param text: its line in ``--help``.
     :param marks: its group, if that is not the model's, and marks such as :data:`CIRCUMSTANCE`.
-    :param limits: such as ``ge=1``; see :func:`pydantic.Field`.
     """
     from pydantic import Field
 
@@ -219,10 +218,7 @@ def _option_fault(kind: type[BaseModel], fault: Any) -> str:
 
 
 def value_fault(fault: Mapping[str, Any]) -> str:
-    """Return what was expected of a value, and the value. NaN, which is within no limits, is not a number.
-
-    :param fault: of pydantic.
-    """
+    """Return what was expected of a value, and the value. NaN, which is within no limits, is not a number."""
     value, message = fault["input"], fault["msg"].removeprefix("Value error, ").rstrip(".")
     if str(value).strip().lower() == "nan":
         message = "expected a number"

@@ -28,7 +28,6 @@ class Registry(Mapping[str, Entry]):
 
     :param kind: of entries, such as "probe".
     :param group: of its entry points, such as "fathom.probes".
-    :param entries: of Fathom.
     :param of: the type of entries; by default that of Fathom's own.
     """
 
@@ -101,7 +100,6 @@ class CommandEntry(NamedTuple):
     """An entry of the registry of commands, light enough for ``fathom --help``.
 
     :param panel: heading under which it is listed.
-    :param does: one line.
     :param make: place of a function that takes this entry and returns a ``typer.Typer``, as "module:name".
     """
 

@@ -124,9 +124,7 @@ def add_command(
     :param function: called with one object of each options model, and with a dictionary of *flags* if these are given.
     :param kinds: options models, whose fields are flags; by default those of its annotations.
     :param example: a command line that can be copied; ``--help`` begins with it.
-    :param name: by default the function's.
     :param does: help; by default the docstring of *function*.
-    :param panel: heading under which the app lists it.
     :param flags: further ones, which *function* checks.
     """
     kinds = kinds or tuple(kinds_of(function))

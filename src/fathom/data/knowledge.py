@@ -80,11 +80,7 @@ class KnowledgeGraph:
     def from_triples(
         cls, triples: Iterable[Triple], names: Mapping[str, str], aliases: Mapping[str, Iterable[str]] | None = None
     ) -> KnowledgeGraph:
-        """Make a graph without descriptions and splits.
-
-        :param names: name by id; an id without one is its own name.
-        :param aliases: other names by id.
-        """
+        """Make a graph without descriptions and splits. :param names: name by id; an id without one is its own name."""
         entities: dict[str, int] = {}
         relations: dict[str, int] = {}
         rows = [
@@ -155,7 +151,6 @@ def entity_table(ids: Any, names: Any, descriptions: Any = None, aliases: Any = 
     """Make the entity table of a graph.
 
     :param ids: column of texts, shape (entities,); likewise *names* and *descriptions*, "" by default.
-    :param aliases: column of lists of texts, empty by default.
     """
     if descriptions is None:
         descriptions = pa.repeat(pa.scalar("", pa.string()), len(ids))

@@ -80,12 +80,9 @@ class Query:
     """One question: (head, relation, ?) or, with ``direction="head"``, (?, relation, tail), or a cloze sentence.
 
     :param subject: name of the known entity, "" for a sentence without one.
-    :param subject_id: its id, or "".
     :param gold: ids of the gold answers, within the candidate set.
-    :param candidates: name of the candidate set.
     :param known: other correct answers, removed from the ranking (the filtered setting).
     :param groups: keys of breakdowns, e.g. cardinality or domain; several values are joined by "; ".
-    :param unscored: why the query cannot be evaluated, or None.
     :param sentences: natural sentences to use instead of the relation's templates.
     :param altered: further sentences from the data, by kind (:mod:`fathom.data.selection.altering`).
     :param place: file and line from which it was read, for messages; "" if unknown.

@@ -41,8 +41,6 @@ def write_sample(
 ) -> Json:
     """Write a part of *graph* as a folder of its own, which appears once it is complete.
 
-    :param name: of the graph, for the manifest.
-    :param templates: by relation id.
     :returns: the manifest, which is ``manifest.json`` in the folder.
     :raises BadInput: too many entities, or the folder exists.
     :raises MadeBefore: the same call has made it.

@@ -21,12 +21,7 @@ class Span(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """A text to score.
-
-    :param subject: spans of the subject.
-    :param answer: spans of the answer.
-    :param context: number of characters at the start that are given and never scored.
-    """
+    """A text to score. :param context: number of characters at the start that are given and never scored."""
 
     text: str
     subject: tuple[Span, ...]

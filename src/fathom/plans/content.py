@@ -53,7 +53,6 @@ class PlannedData(_Part):
     """A data set, with options of all its runs.
 
     :param facts: number of facts that the published data have; numbers of other data are not compared with a paper's.
-    :param seed: of its runs.
     """
 
     data: str
@@ -78,7 +77,6 @@ Patterns = Annotated[tuple[str, ...], BeforeValidator(separated), Field(min_leng
 class RunsPart(_Part):
     """Runs of a probe: each model × each data set × each combination of the matrix. Or of another :attr:`kind`.
 
-    :param exclusive: whether their time is measured: they are never shared or resumed, and run alone.
     :param repeats: runs of each combination; more than one only if exclusive, as others would be equal.
     """
 
@@ -146,14 +144,10 @@ class TablePart(BaseModel):
     :param about: further columns on the model.
     :param order: column by which rows are sorted, the greatest first.
     :param complete: whether rows with an empty cell are left out; a preset leaves it out without one of its columns.
-    :param average: whether the mean over the rows is added.
-    :param random: whether the accuracy of random guessing is added.
     :param form: display format, such as ".2%"; by default that of each metric.
-    :param study: the study whose tables are taken.
     :param statistics: of data sets: totals, relations, answers of several tokens, or what a graph reveals by itself.
     :param wrong: number of the most confident wrong answers of each run. :param scoring: whose.
     :param title: first words of the tables to take.
-    :param keep: columns to take.
     :param tolerance: greatest difference from the paper's value at which a number agrees.
     :param relative: likewise, as a share of the paper's value.
     :param notes: on what differs from the paper. :param needs: as of studies.

@@ -36,7 +36,6 @@ RANKING = StatementOptions(templates=(0,))
 def fetched_model(say: Callable[[str], None]) -> str:
     """Return the folder of :data:`MODEL` in the cache, which is filled once.
 
-    :param say: called with each line of progress.
     :raises FathomError: it is not in the cache and cannot be fetched, or a library that reads it is missing.
     """
     for library in LIBRARIES:

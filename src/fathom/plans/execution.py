@@ -32,7 +32,6 @@ REPORT, STUDIES = "report.html", "studies"
 class PlanResult(Tabular):
     """The result of a plan.
 
-    :param states: of its distinct steps.
     :param runs: a row for each; None while some are to be made.
     :param papers: the tables of a paper.
     """
@@ -83,7 +82,6 @@ def carry_out(
 ) -> PlanResult:
     """Make what is missing of a plan, then its studies and tables.
 
-    :param retry_failed: repeat runs that failed.
     :param redo: repeat runs whose options, model or data the plan has changed since.
     :param tell: called with a line at the end of each run.
     :param progress: called with the number of runs that have ended, and of all.

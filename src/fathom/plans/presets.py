@@ -73,9 +73,7 @@ def fill_preset(
 ) -> Given:
     """Return a preset as a plan of some models.
 
-    :param models: names or folders.
     :param places: folders of data, by their names in the preset.
-    :param limit: facts of each run, drawn at random.
     :raises BadInput: no such preset, model or data; none of its data is here.
     """
     file = find_preset(name)
@@ -105,10 +103,7 @@ def fill_models(models: Sequence[str], device: str | None = None) -> dict[str, G
 def fill_runs(
     runs: Mapping[str, Given], kinds: Mapping[str, set[str]], models: Mapping[str, Given]
 ) -> tuple[dict[str, Given], dict[str, list[str]]]:
-    """Return runs with the models of their kinds, and the kinds of those that no model is for.
-
-    :param kinds: of each model, see :func:`kinds_of`.
-    """
+    """Return runs with the models of their kinds, and the kinds of those that no model is for."""
     filled: dict[str, Given] = {}
     skipped: dict[str, list[str]] = {}
     for name, run in runs.items():

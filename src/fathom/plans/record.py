@@ -98,7 +98,6 @@ def read_record(steps: Sequence[Step], out: Path) -> Json:
 def changed_steps(steps: Sequence[Step], record: Json, opened: Opened | None = None) -> dict[Step, list[str]]:
     """Return the steps that were made otherwise, each with its differences.
 
-    :param record: of :func:`read_record`.
     :param opened: to compare the content of data and models as well; None for their names alone.
     """
     noted, hashes = record["steps"], dict[str, str | None]()

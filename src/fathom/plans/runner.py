@@ -104,9 +104,6 @@ def run_steps(
     :param options: where steps are made.
     :param start: called with the steps to be made, before the first and while no other process works in *out*: checks
         what is there and prepares the folder; returns the notice that it leaves.
-    :param retry_failed: repeat failed steps.
-    :param tell: called with a line at the end of each step.
-    :param report: called with the number of steps that have ended, and of all.
     :param anew: steps to be repeated although they are finished; *start* removes their folders.
     :raises BadInput: by *start*, or another process works in *out*; the cluster is missing, or does not see *out*.
     :raises RunFailed: workers of the cluster die before they start; finished steps are kept.

@@ -68,8 +68,6 @@ class Step:
     :ivar out: folder of the plan.
     :ivar name: path of the step's folder below *out*.
     :ivar exclusive: whether its time is measured: it is never shared, resumed, or made next to another.
-    :ivar model: the language model that it evaluates, if any.
-    :ivar options: of its run.
     """
 
     exclusive: bool = False
@@ -264,7 +262,6 @@ class ProbeStep(Step):
 class PlannedStep(NamedTuple):
     """A run of a plan.
 
-    :param name: by which studies refer to it.
     :param step: which makes it; equal runs share one.
     :param keys: its run, model, data, world and values of the matrix, by which studies are repeated.
     :param places: line and key of its run and its model, if any.

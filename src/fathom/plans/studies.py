@@ -23,10 +23,8 @@ from fathom.studies import STUDIES, Study
 class PlannedStudy(NamedTuple):
     """A study of a plan.
 
-    :param name: path of its folder.
     :param runs: names of its runs; none of a study that makes them itself.
     :param models: of such a study, names and loaders.
-    :param data: of such a study.
     """
 
     name: str
@@ -38,11 +36,7 @@ class PlannedStudy(NamedTuple):
 
 
 class StudyResult(NamedTuple):
-    """The result of a study, or of a table of a paper.
-
-    :param name: path of its folder or file.
-    :param why: why it could not be made, or "".
-    """
+    """The result of a study, or of a table of a paper."""
 
     name: str
     tables: Sequence[Table] = ()

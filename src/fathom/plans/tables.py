@@ -40,7 +40,6 @@ class PlannedTable(NamedTuple):
 
     :param runs: names of the runs of each column; under "" those of a table of wrong answers.
     :param data: names and places of its data sets. :param models: likewise, of all models.
-    :param facts: number of facts of the published data, by name.
     :param values: the paper's, by row and column, in lower case.
     """
 
@@ -124,11 +123,7 @@ def make_table(
     studies: Sequence[tuple[str, StudyResult]],
     opened: Opened,
 ) -> list[Table]:
-    """Make a table from finished runs and studies.
-
-    :param studies: results, each after the name of its study.
-    :raises BadInput: nothing of it can be made, with the reason.
-    """
+    """Make a table from finished runs and studies. :raises BadInput: nothing of it can be made, with the reason."""
     part = planned.part
     if part.columns:
         return [_of_runs(planned, runs)]

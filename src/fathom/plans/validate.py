@@ -32,9 +32,7 @@ def write_plan(
     """Write the plan of a validation into *out*, an ordinary file for ``fathom plan``.
 
     :param probes: names of probes or runs of the plan; by default all that apply.
-    :param limit: facts of each run, drawn at random.
     :param design: of models that have none in their folder.
-    :returns: the file.
     :raises BadInput: a model is missing or has no design, an unknown probe, or no template that all models lack.
     """
     known: Mapping[str, Any] = read_yaml(RUNS)

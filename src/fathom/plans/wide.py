@@ -50,7 +50,6 @@ def wide_table(
 ) -> Wide:
     """Compute a table of runs.
 
-    :param runs_of: names of the runs of each column.
     :param runs: the finished ones; cells of others stay empty.
     :param facts: numbers of facts of the paper's data, by name.
     :raises BadInput: a run has several scorings and the column names none, or lacks a metric or key.

@@ -51,7 +51,6 @@ _REQUIRED = ("query_id", "fact_id", "relation", "direction", "gold", "candidates
 class Work(NamedTuple):
     """The work of a run.
 
-    :param queries: their number.
     :param prompts: number of prompts of each shard by relation: one for each query and template.
     """
 
@@ -186,7 +185,6 @@ class RunFolder:
 
         :param shows: what the probe declares of its numbers; no part of the identity.
         :param idle: names of options that have no effect on this run and may differ.
-        :param work: prompts of each shard.
         :returns: the finished shards.
         :raises BadInput: the folder contains something else, or a run of another identity.
         """
@@ -326,10 +324,7 @@ def _part_summary(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compared(identity: Mapping[str, Any], idle: Collection[str] = ()) -> dict[str, Any]:
-    """Return what two identities must share. Models and data with a content hash may differ in name.
-
-    :param idle: options that have no effect.
-    """
+    """Return what two identities must share. Models and data with a content hash may differ in name."""
     nameless = {
         part: {key: value for key, value in content.items() if key != "name"}
         for part, content in identity.items()

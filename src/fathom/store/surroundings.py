@@ -19,7 +19,6 @@ NOTED = ("versions", "platform", "begun", "resumed", "earlier_versions")
 def surroundings(before: Mapping[str, Any]) -> dict[str, Any]:
     """Return what to record at the start of a session.
 
-    :param before: the record of earlier sessions.
     :returns: ``versions`` of installed libraries, ``platform``, ``begun`` and ``resumed`` (UTC, ISO 8601),
         ``earlier_versions`` if they differ.
     """

@@ -32,7 +32,6 @@ def parquet_file(
     """Read and validate a table.
 
     :param expected: types of columns; similar types are cast.
-    :param needed: required columns.
     :param filled: columns without nulls.
     :param without: columns to skip.
     :param what_to_do: end of the message.
@@ -111,11 +110,7 @@ def _is_similar(actual: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def tensors_file(path: Path, what_to_do: str, framework: str = "pt") -> dict[str, Any]:
-    """Read the tensors of a safetensors file by name.
-
-    :param what_to_do: end of the message.
-    :raises Unreadable: no file, or damaged.
-    """
+    """Read the tensors of a safetensors file by name. :raises Unreadable: no file, or damaged."""
     with _tensors(path, what_to_do, framework) as content:
         return {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118 # not a mapping
 

@@ -39,7 +39,6 @@ class Elsewhere(ReplyFault):
 def host_of(address: str, flag: str, example: str) -> str:
     """Return the host of a server's address.
 
-    :param flag: option that gave the address.
     :raises BadInput: it is invalid, or contains what may be secret, as addresses are written into runs.
     """
     shown = excerpt_of(re.sub(r"//[^/]*@|\?.*", lambda match: match[0][:2] + "…", address, flags=re.DOTALL), 80)

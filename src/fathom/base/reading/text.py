@@ -266,7 +266,6 @@ def repetition(lines: dict[Any, int], key: Hashable, line: int, name: str) -> st
     """Return what is wrong if an earlier line of the file has the same key, else "".
 
     :param lines: the first line of each key so far; this one is added.
-    :param name: of what has the key, for the message.
     """
     first = lines.setdefault(key, line)
     return "" if first == line else f"{name} is in line {first} already: remove one of the two"

@@ -77,7 +77,6 @@ def format_of(path: Path) -> Format | None:
 def examine(data: str | Path, columns: Order | None = None) -> tuple[QuerySet | None, Faults]:
     """Read a folder and return its faults instead of raising them; None if it cannot be read.
 
-    :param columns: order of the columns in files of triples.
     :raises BadInput: there is no such folder.
     """
     path = locate(data)

@@ -149,11 +149,7 @@ def _lite(path: Path, metadata: Json, queries: Sequence[Query], faults: Faults) 
 
 
 class BearInstance(NamedTuple):
-    """A line of a relation's file.
-
-    :param answer: position in the relation's answers.
-    :param more: further fields, such as ``valid_from``.
-    """
+    """A line of a relation's file. :param more: further fields, such as ``valid_from``."""
 
     subject_id: str
     subject: str
@@ -188,10 +184,7 @@ def write_bear(folder: Path, relations: Sequence[BearRelation], spaces: bool = T
 
 
 def write_shared(folder: Path, relations: Sequence[BearRelation], lite: Mapping[str, Sequence[int]]) -> None:
-    """Write the files that BEAR and BEAR-big share: the domains and any lite subset.
-
-    :param lite: positions in BEAR-big of BEAR's instances, by relation.
-    """
+    """Write the files that BEAR and BEAR-big share: the domains and any lite subset."""
     write_json(folder / DOMAINS, {one.id: {"domains": list(one.domains)} for one in relations})
     if lite:
         write_json(folder / LITE, {relation: list(positions) for relation, positions in lite.items()})

@@ -84,11 +84,7 @@ def _merged(data: QuerySet, faults: Faults) -> Iterator[str]:
 
 
 def _spellings(name: str, respelt: Mapping[str, str], places: Sequence[str]) -> str:
-    """Return the spellings of a candidate with a place each; "" if there is one.
-
-    :param respelt: the spelling that was made *name*, by its place.
-    :param places: of the candidate's facts.
-    """
+    """Return the spellings of a candidate with a place each; "" if there is one."""
     unmodified = [place for place in places if place not in respelt]
     first_place: dict[str, str] = {}
     for place, text in respelt.items():

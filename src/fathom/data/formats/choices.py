@@ -39,10 +39,7 @@ _ABOUT = re.compile(r"What (?:is the (?:type|superclass) of (?!it if )|does )(.+
 class _ChoiceLine(NamedTuple):
     """A line.
 
-    :param id: of its query and its candidate set.
-    :param stem: name of its file without the ending.
     :param listed: its ``cands``, or the options of its prompt.
-    :param gold: position of the gold option.
     :param premise: id of the question about P1, "" if the line names none.
     :param text: its ``conclusion`` and ``given``, empty if it is of no argument.
     """
@@ -108,11 +105,7 @@ def write_choices(folder: Path, files: Mapping[str, Iterable[Json]]) -> None:
 
 
 def question_line(question: str, names: Sequence[str], gold: int) -> Json:
-    """Make a line of a file.
-
-    :param names: of the options, in the order shown.
-    :param gold: position of the gold option.
-    """
+    """Make a line of a file."""
     return {"prompt": shown(question, names), "gold": f"({ascii_lowercase[gold]}) {names[gold]}"}
 
 

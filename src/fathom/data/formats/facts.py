@@ -82,7 +82,6 @@ class NamedAnswer(NamedTuple):
 class Fact(NamedTuple):
     """A line of a file: a subject with its right answers.
 
-    :param id: of its query, "" if the file has none.
     :param by_sentence: each fact of the layout has sentences, so that no subject is needed.
     :param altered: and *groups*, as in :class:`~fathom.data.queries.Query`.
     """
@@ -157,7 +156,6 @@ def add_facts(
 ) -> dict[str, Any]:
     """Add a query for each fact; its candidates are all answers of its relation.
 
-    :param entries: templates by relation.
     :param splits: queries come from the facts of the split ``test``; the others are splits of the graph.
     :param count_answers: add the group ``answers``.
     :param by_id: as in KAMEL's evaluation: answers of one name stay apart, and other right answers of a subject count
@@ -283,14 +281,9 @@ def split_graph(facts: Iterable[Fact], names: AnswerNames) -> KnowledgeGraph:
 class ClosedQuestion(NamedTuple):
     """A question.
 
-    :param id: of the query.
-    :param sentences: each with ``[Y]`` once, at the answer's place.
-    :param right: names of the right answers.
     :param wrong: names of the distractors; empty names and right answers are dropped and noted.
     :param known: other right names, which are not ranked.
     :param ids: of names; a name without one is its own id.
-    :param unscored: why the query is unscored, if it is.
-    :param relation_name: the relation's name if it is not its id.
     """
 
     file: Path

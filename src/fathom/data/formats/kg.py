@@ -48,11 +48,7 @@ _LINES = 1 << 18
 
 
 class GraphFiles(NamedTuple):
-    """Files of a graph in a folder.
-
-    :param triples: by split; the one of "" holds all triples.
-    :param labels: names of the types.
-    """
+    """Files of a graph in a folder. :param triples: by split; the one of "" holds all triples."""
 
     triples: dict[str, Path]
     entities: Path | None
@@ -163,7 +159,6 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
     """Make a graph from ids of head, relation and tail; None after a fault.
 
     :param parts: columns of each split; the one of "" holds all triples.
-    :param files: of the names and descriptions.
     """
     check_triples(parts, faults)
     if faults.found and not all(map(len, parts.values())):

@@ -28,7 +28,6 @@ def read_types(file: Path, labels: Path | None, entities: pa.Table, faults: Faul
 
     :param file: one named by :data:`TYPES`, JSON or lines by its ending. Entities that the graph lacks are passed over.
     :param labels: what types are called; None where each is called as it stands.
-    :param entities: with ``id`` and ``name``.
     :returns: a column of texts, shape (entities,).
     """
     ids = entities.column("id").combine_chunks()

@@ -58,7 +58,6 @@ class OntologyProperty(NamedTuple):
     """:param iris: of all vocabularies that have it.
     :param domains: labels of the classes that are right answers, most often one; so *ranges*.
     :param superproperties: sentence patterns by label, nearest first.
-    :param pattern: "[X] was born in [Y] ."
     :param one_of: "domain" and "range" where they are alternatives (a union): no class by itself follows.
     """
 

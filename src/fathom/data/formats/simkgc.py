@@ -34,11 +34,7 @@ Lines = tuple[pa.ChunkedArray, pa.ChunkedArray]
 
 
 class _Texts(NamedTuple):
-    """Names of files; "" for none.
-
-    :param table: makes entities of the lines that name them.
-    :param description: makes texts of the fields of lines.
-    """
+    """Names of files; "" for none."""
 
     entities: str
     relations: str

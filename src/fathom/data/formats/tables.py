@@ -51,12 +51,9 @@ class QueryRecord(_Declared):
     :param id: by default the relation and a number.
     :param each: makes a query of each item of some lists: names of their items, with the columns.
     :param once: text that is equal in rows that repeat a query, which is made once.
-    :param subset: the part of the data that it belongs to, if any.
     :param prompts: texts that the answer completes.
     :param templates: of the relation, by its first row: texts with ``{}`` for the subject, which the answer completes.
     :param relation_name: by default the relation; ``type`` is a domain and a group of the relation.
-    :param right: gold answers.
-    :param known: other right answers.
     :param wrong: distractors; without any, the candidates are all answers of the relation.
     :param right_id: of a single answer, and so *wrong_id*; by default its name.
     """
@@ -83,10 +80,8 @@ class QueryRecord(_Declared):
 class Layout(_Declared):
     """A kind of files of a data set.
 
-    :param files: pattern of their names without the ending.
     :param opens: keys or columns with which such a file opens.
     :param columns: kinds of the columns (:data:`fathom.data.formats.rows.KINDS`).
-    :param all: fields that all *queries* share.
     :param queries: of a row (:class:`QueryRecord`).
     """
 
@@ -114,14 +109,12 @@ class Record(_Declared):
     """The layout of a published data set.
 
     :param expects: the file that identifies it, for messages.
-    :param files: pattern of the file names without their ending.
     :param ending: of its files, which may be compressed (``.gz``).
     :param contains: text in the first 64 kB of each file.
     :param needs: name of a file of another kind in the folder, without which the format does not fit.
     :param folders: patterns of further folders to search, such as "test" or "*".
     :param rows: how a file is parsed, by a name of :data:`fathom.data.formats.rows.READERS`.
     :param make: name of the function that makes queries of the rows, if ``queries`` cannot state them.
-    :param nothing: fault of files without rows.
     :param prefer: beginning of the name of the file that is read if several have the same facts.
     :param separate: files are independent, so that one with faults is left out if others have none.
     :param largest_first: read the files from the last name to the first.
@@ -148,11 +141,7 @@ Make = Callable[[Draft, Iterator[Row]], Mapping[str, Any]]
 
 
 class Table:
-    """The reader of a record.
-
-    :param name: of its format.
-    :param make: makes queries of the rows in place of the record.
-    """
+    """The reader of a record. :param make: makes queries of the rows in place of the record."""
 
     def __init__(
         self, name: str, record: Record, licence: str, make: Make | None = None, reads: RowReader | None = None

@@ -31,10 +31,7 @@ _TABLES = ("entities", "relations", "triples")
 def cached(
     sources: Sequence[Path], faults: Faults, read: Callable[[], KnowledgeGraph | None], order: str = ""
 ) -> KnowledgeGraph | None:
-    """Return the graph that *read* makes of the *sources*, from the cache if it is there. Notes are kept with it.
-
-    :param order: of the columns, where it was given.
-    """
+    """Return the graph that *read* makes of the *sources*, from the cache if it is there. Notes are kept with it."""
     root = cache_root()
     if root is None:
         return read()

@@ -40,11 +40,7 @@ class Links:
 
 
 def links_of(queries: Sequence[Query], space: CandidateSet, relations: Sequence[str]) -> Links:
-    """Return queries of :func:`~fathom.data.graph.queries.link_queryset` in columns.
-
-    :param space: all entities of the graph, in order.
-    :param relations: ids of its relations, in order.
-    """
+    """Return queries of :func:`~fathom.data.graph.queries.link_queryset` in columns."""
     entity = space.position
     relation = {id_: place for place, id_ in enumerate(relations)}
 

@@ -145,7 +145,6 @@ class TripleQueries(Sequence[Query]):
 class GraphQuerySet(QuerySet):
     """The queries of one split of a graph.
 
-    :param templates: templates by relation id.
     :param split: "" if all triples are queried: as chosen, or without a split of the default name.
     :param wrong: ids of wrong tails by split, for each of its triples. Queries of such a split have these candidates.
     """
@@ -186,8 +185,6 @@ def graph_queryset(
 
     :param split: by default ``test``, else ``dev``, else all triples.
     :param directions, all_entities: see :class:`TripleQueries`.
-    :param templates: by relation id.
-    :param about: name, licence, notes…
     """
     templates = templates or {}
     if split is None:

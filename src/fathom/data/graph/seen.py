@@ -33,10 +33,7 @@ class Training:
         self._of_entities: NDArray[np.int64] = np.bincount(occurring, minlength=len(graph.entities))
 
     def halves(self, rows: Places) -> list[str]:
-        """Return one of :data:`HALVES` for each triple, not counting the triple itself.
-
-        :param rows: places of triples in the graph, shape (n,).
-        """
+        """Return one of :data:`HALVES` for each triple, not counting the triple itself."""
         own = ((rows >= self.span.start) & (rows < self.span.stop)).astype(np.int64)
         heads, tails = (
             _counts(counted, keys_of(self.graph, rows, ends)) > own
@@ -121,11 +118,7 @@ class _Frequencies:
 
 
 def keys_of(graph: KnowledgeGraph, rows: Places, ends: NDArray[np.int32]) -> Places:
-    """Return a number for each pair of an end and a relation.
-
-    :param rows: places of triples, shape (n,).
-    :param ends: head or tail of all triples of the graph.
-    """
+    """Return a number for each pair of an end and a relation. :param ends: head or tail of all triples of the graph."""
     keys: Places = ends[rows].astype(np.int64) * len(graph.relations) + graph.relation[rows]
     return keys
 

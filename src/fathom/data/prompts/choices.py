@@ -70,7 +70,6 @@ def choices(
     query's id and the seed alone. Choices are returned unmodified.
 
     :param count: 2 to 26.
-    :param right_too: casefolded names that are also correct for a query, but not listed with it.
     :param sharing_words: draw distractors with as many words of the question as the gold answer first, if it has any.
     :raises ValueError: another count.
     """

@@ -131,8 +131,6 @@ class QuestionShots:
     """Prompts with answered questions on other subjects of a query's relation.
 
     :param graph: subjects are drawn from its ``train`` split, or from all triples if it has no splits.
-    :param relations: ids of the relations.
-    :param shots: number of answered questions.
     :param per_query: draw other subjects for each query, as KAMEL does.
     :param separator: separator of several answers.
     :raises BadInput: a relation with fewer subjects than *shots*.

@@ -28,10 +28,7 @@ def inverse(relation: str) -> str:
 
 
 def question_line(given: str, relation: str, direction: Direction) -> str:
-    """Return "(head, relation," or, for the head, "(tail, inverse relation,".
-
-    :param given: name of the known entity.
-    """
+    """Return "(head, relation," or, for the head, "(tail, inverse relation,"."""
     return f"({given}, {relation if direction == 'tail' else inverse(relation)},"
 
 
@@ -66,8 +63,6 @@ class FewShot:
     """Few-shot prompts of queries.
 
     :param graph: lines are drawn from its ``train`` split, or from all triples if it has no splits.
-    :param relations: the queries' relations, for their names.
-    :param shots: number of lines.
     :param per_query: draw other lines for each query.
     :param trailing_space: end the prompt with a space.
     :param description: add a line on the known entity before the question.

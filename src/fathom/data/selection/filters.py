@@ -40,7 +40,6 @@ class NarrowedData(NamedTuple):
 
     :param source: the unmodified data.
     :param data: with the selected split, directions and reading.
-    :param pool: the remaining queries.
     """
 
     source: QuerySet
@@ -147,10 +146,7 @@ class _MemoryPool:
         return [id_ for _, id_ in pairs], [self.data.candidates[space].name_of(id_) for space, id_ in pairs]
 
     def with_golds(self, keep: NDArray[np.bool_]) -> _MemoryPool:
-        """Keep queries all of whose gold answers are kept.
-
-        :param keep: shape (gold answers,), in the order of :meth:`golds`.
-        """
+        """Keep queries all of whose gold answers are kept."""
         kept = dict(zip(self._pairs(), keep.tolist(), strict=True))
         return self._that(lambda query: all(kept[query.candidates, gold] for gold in query.gold))
 

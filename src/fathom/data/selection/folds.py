@@ -19,8 +19,6 @@ def folds_of(task: str, subjects: Mapping[str, str], number: int, seed: int) -> 
 
     All items of a subject are in one fold, so that nothing is learnt about it. Folds differ by at most one subject;
     with fewer subjects than folds, each subject is a fold. The order of items does not matter.
-
-    :param subjects: subject of each item, by id.
     """
     different = sorted(set(subjects.values()))
     random.Random(f"{seed} folds {task}").shuffle(different)
@@ -39,7 +37,6 @@ def taught(fold_of: Mapping[str, int], fold: int, able: Collection[str]) -> tupl
     The epoch is chosen on the next fold with a learnable item; all other folds are learnt from.
 
     :param fold_of: fold of each item, from 0.
-    :param able: ids of the learnable items.
     """
     number = max(fold_of.values()) + 1
     following = [(fold + step) % number for step in range(1, number)]

@@ -50,7 +50,6 @@ def apply_reading(
 class ReadingCounts(NamedTuple):
     """Number of facts and of prompts in each reading.
 
-    :param by_template: facts with a template.
     :param by_sentence: facts with a sentence that masks the answer's name.
     :param all_sentences: number of such sentences.
     :param any_surface: facts with any sentence.
