@@ -129,22 +129,26 @@ def record_of(comparison: Comparison) -> ComparisonRecord:
             for line in comparison.runs
         ],
         pairs=[_pair(pair, [metric.name for metric in comparison.metrics]) for pair in comparison.pairs],
-        claims=[DecidedClaim.model_validate({"claim": one.claim.name, **_verdict(one)}) for one in claims],
-        not_compared=[NotCompared(first=one.first, second=one.second, why=one.why) for one in comparison.not_compared],
+        claims=[
+            DecidedClaim.model_validate({"claim": decision.claim.name, **_verdict(decision)}) for decision in claims
+        ],
+        not_compared=[
+            NotCompared(first=pair.first, second=pair.second, why=pair.why) for pair in comparison.not_compared
+        ],
         plans=[
             {_snake_case(key): value for key, value in (plan | {"detect": _points(plan["detect"])}).items()}
             for plan in comparison.plans
         ],
         checks=[
             CheckedRate(
-                claim=one.claim,
-                wrong=100 * one.rate.value,
-                low=_points(one.rate.low),
-                high=_points(one.rate.high),
-                nulls=one.rate.n,
-                rough=one.is_rough,
+                claim=check.claim,
+                wrong=100 * check.rate.value,
+                low=_points(check.rate.low),
+                high=_points(check.rate.high),
+                nulls=check.rate.n,
+                rough=check.is_rough,
             )
-            for one in comparison.checks
+            for check in comparison.checks
         ],
         tables={
             _snake_case(table.title): [

@@ -260,7 +260,7 @@ def _meant(value: str, message: str) -> str | None:
     return next(iter([*alike(value, choices, 1), *spelt_out]), None)
 
 
-def choices_of(annotation: Any) -> list[str]:
+def choices_of(annotation: object) -> list[str]:
     """Return the choices of a field's type, if it has any."""
     if get_origin(annotation) is Literal:
         return [str(value) for value in get_args(annotation)]

@@ -89,7 +89,7 @@ class Registry(Mapping[str, Entry]):
                 package = f"the package {point.dist.name}" if point.dist is not None else point.value
                 self.faults.append(f"{package} adds the {self.kind} '{point.name}', which cannot be loaded: {error!r}")
 
-    def _checked(self, entry: Any) -> Entry:
+    def _checked(self, entry: object) -> Entry:
         """:raises TypeError: it is of another type than the entries of this registry."""
         if not isinstance(entry, self._type):
             raise TypeError(f"expected {self._type.__name__}, found {type(entry).__name__}")

@@ -285,7 +285,7 @@ def stoppable(
     """
     ended_by = signal.SIGINT
 
-    def interrupt(number: int, frame: Any) -> None:
+    def interrupt(number: int, frame: object) -> None:
         nonlocal ended_by
         ended_by = signal.Signals(number)  # libraries that pass the exception on (Ray) drop what it is given
         raise KeyboardInterrupt

@@ -167,8 +167,8 @@ def _read_plan(chosen: PlanFiles) -> Plan:
 
     if not chosen.models:
         raise BadInput(f"{find_preset(chosen.plan)}: a preset needs --models")
-    refuse(f"--data {one}: expected NAME=FOLDER" for one in chosen.data if "=" not in one)
-    about = chosen.plan, chosen.models, dict(one.split("=", 1) for one in chosen.data)
+    refuse(f"--data {place}: expected NAME=FOLDER" for place in chosen.data if "=" not in place)
+    about = chosen.plan, chosen.models, dict(place.split("=", 1) for place in chosen.data)
     own: dict[str, Any] = {name: getattr(chosen, name) for name in ("limit", "device", "overwrite")}
     if not chosen.dry_run:
         return read_plan(write_preset(*about, chosen.out, **own), chosen.out)

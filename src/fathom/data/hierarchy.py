@@ -13,7 +13,7 @@ def chain(start: str, above: Above) -> list[str]:
     ancestors = {start: None}
     level = [start]
     while level:
-        upper = dict.fromkeys(one for name in level for one in above.get(name, ()) if one not in ancestors)
+        upper = dict.fromkeys(parent for name in level for parent in above.get(name, ()) if parent not in ancestors)
         ancestors |= upper
         level = list(upper)
     return [name for name in ancestors if name != start]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -227,7 +227,7 @@ class PlanFaults:
         """Return file, line and key."""
         ways = [where[:end] for end in range(len(where), 0, -1)]
         dashed = [(*way[:-1], way[-1].replace("_", "-")) for way in ways]
-        known = next((one for pair in zip(ways, dashed, strict=True) for one in pair if one in self.positions), ())
+        known = next((way for pair in zip(ways, dashed, strict=True) for way in pair if way in self.positions), ())
         line = f":{self.positions[known]}" if known else ""
         return f"{self.file}{line}: {'.'.join(where)}"
 
@@ -275,6 +275,14 @@ def parse_content(kind: type[Content], content: Given, faults: PlanFaults) -> Co
     except ValidationError as error:
         faults.add_invalid(error, kind.model_fields)
         raise BadInput(faults.lines) from error
+
+
+def pick(section: str, planned: Mapping[str, object], wanted: Sequence[str], add: Callable[[str], None]) -> list[str]:
+    """Return the models or data sets that a part names, else all. :param add: called with a fault for each missing."""
+    for name in wanted:
+        if name not in planned:
+            add(f"no '{name}' under {section}; {nearest(name, planned)}")
+    return [name for name in wanted or planned if name in planned]
 
 
 def in_full(content: Given) -> Given:

@@ -47,7 +47,12 @@ class PlanResult(Tabular):
         """A line for each run that failed, each study or table that could not be made, and missing data."""
         runs = [f"{state.step}: {state.failed}" for state in self.states if state.failed]
         studies = [f"{STUDIES}/{study.name}: {study.why}" for study in self.studies if study.why]
-        return [*runs, *studies, *(f"{one.name}: {one.why}" for one in self.papers if one.why), *self.plan.missing]
+        return [
+            *runs,
+            *studies,
+            *(f"{paper.name}: {paper.why}" for paper in self.papers if paper.why),
+            *self.plan.missing,
+        ]
 
     @property
     def missing(self) -> int:
@@ -66,7 +71,7 @@ class PlanResult(Tabular):
         tables += [
             replace(table, title=f"{study.name}: {table.title}") for study in self.studies for table in study.tables
         ]
-        return tables + [table for one in self.papers for table in one.tables]
+        return tables + [table for paper in self.papers for table in paper.tables]
 
 
 def carry_out(
@@ -119,11 +124,11 @@ def carry_out(
     write_tables(lambda _: [table], out, RUNS, overwrite=overwrite)
     for folder in (STUDIES, FOLDER):  # of studies and tables that the plan no longer has
         remove_written(out / folder)
-    studies = [_attempt(one.name, partial(_study, one, runs, out, overwrite)) for one in plan.studies]
-    named = [(one.study.name, result) for one, result in zip(plan.studies, studies, strict=True)]
+    studies = [_attempt(planned.name, partial(_study, planned, runs, out, overwrite)) for planned in plan.studies]
+    named = [(planned.study.name, result) for planned, result in zip(plan.studies, studies, strict=True)]
     papers = [
-        _attempt(f"{FOLDER}/{one.name}", partial(_table, one, runs, named, opened, out, overwrite))
-        for one in plan.tables
+        _attempt(f"{FOLDER}/{planned.name}", partial(_table, planned, runs, named, opened, out, overwrite))
+        for planned in plan.tables
     ]
     return PlanResult(plan, states, studies, table, papers)
 
@@ -196,7 +201,7 @@ def _rows(name: str, state: StepState) -> Iterator[dict[str, Any]]:
 def write_report(result: PlanResult, out: Path, overwrite: bool = False) -> list[str]:
     """Write the report of all finished runs and studies. :returns: what it lacks."""
     runs = [state.run for state in result.states if state.run is not None]
-    tables = [(one.name, list(one.tables)) for one in (*result.studies, *result.papers) if not one.why]
+    tables = [(made.name, list(made.tables)) for made in (*result.studies, *result.papers) if not made.why]
     pictures = {name: sorted((out / STUDIES / name).glob("*.png")) for name, _ in tables}
     try:
         if not runs:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,17 @@ from pydantic import ValidationError
 from fathom.base.errors import BadInput, alike
 from fathom.base.options import Given, Options, nearest, option_faults
 from fathom.data.formats import locate
-from fathom.plans.content import PlanContent, PlanFaults, RunsPart, Where, absolute, path_from, read_content, with_paths
+from fathom.plans.content import (
+    PlanContent,
+    PlanFaults,
+    RunsPart,
+    Where,
+    absolute,
+    path_from,
+    pick,
+    read_content,
+    with_paths,
+)
 from fathom.plans.kinds import KINDS
 from fathom.plans.steps import PlannedStep, ProbeStep, Step
 from fathom.plans.studies import PlannedStudy, plan_studies
@@ -58,7 +69,7 @@ def read_plan(file: Path, out: Path) -> Plan:
     tables = plan_tables(
         content,
         runs,
-        {one for study in studies for one in (study.study.name, study.name.partition("/")[0])},
+        {name for study in studies for name in (study.study.name, study.name.partition("/")[0])},
         file.parent,
         faults,
     )
@@ -125,20 +136,17 @@ class PlannedRuns:
             self.faults.add(("runs", name, key), f"unknown key; {nearest(key, kinds)}")
             return None
         if entry is None or entry.needs != "language model":
-            probes = [one.name for one in PROBES.entries() if one.needs == "language model"]
+            probes = [entry.name for entry in PROBES.entries() if entry.needs == "language model"]
             self.faults.add(("runs", name, "probe"), f"no probe '{part.probe}'; {nearest(part.probe, probes)}")
             return None
         return entry
 
     def _chosen(self, name: str, section: str) -> list[str]:
         """Return the models or data sets of some runs: those that they name, else all."""
-        known = getattr(self.content, section)
-        if not known:
+        planned, wanted = getattr(self.content, section), getattr(self.content.runs[name], section)
+        if not planned:
             self.faults.add(("runs", name), f"these runs need {section}: with one or more")
-        wanted = getattr(self.content.runs[name], section) or tuple(known)
-        for missing in (one for one in wanted if one not in known):
-            self.faults.add(("runs", name, section), f"no '{missing}' under {section}; {nearest(missing, known)}")
-        return [one for one in wanted if one in known]
+        return pick(section, planned, wanted, partial(self.faults.add, ("runs", name, section)))
 
     def _run(self, name: str, entry: Entry, model: str, source: str, values: Given, repeat: int) -> PlannedStep | None:
         """Return one run; None, with faults, if some of its options are wrong."""
@@ -191,7 +199,7 @@ def combinations(matrix: Mapping[str, list[Any]]) -> list[Given]:
     return [dict(zip(names, values, strict=True)) for values in product(*matrix.values())]
 
 
-def spelt(value: Any) -> str:
+def spelt(value: object) -> str:
     """Return a value of a matrix as a part of a folder's name."""
     text = "+".join(map(str, value)) if isinstance(value, list) else str(value)
     return re.sub(r"[^\w.%+@-]+", "-", text).strip(".") or "-"

@@ -97,7 +97,9 @@ def fill_preset(
 def fill_models(models: Sequence[str], device: str | None = None) -> dict[str, Given]:
     """Return models by their short names, as a plan has them."""
     shared = {} if device is None else {"device": device}
-    return {name: {"model": absolute(one), **shared} for name, one in zip(folder_names(models), models, strict=True)}
+    return {
+        name: {"model": absolute(model), **shared} for name, model in zip(folder_names(models), models, strict=True)
+    }
 
 
 def fill_runs(
@@ -181,7 +183,7 @@ def _drop_data(content: Given, missing: Mapping[str, Given]) -> None:
     for parts in (content["runs"], content.get("studies") or {}):
         for name, part in list(parts.items()):
             named = separated(part.get("data", ()))
-            left = [one for one in named if one.partition("/")[0] not in missing]
+            left = [source for source in named if source.partition("/")[0] not in missing]
             if named and not left:
                 del parts[name]
             elif named:

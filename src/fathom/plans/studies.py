@@ -12,9 +12,10 @@ from pydantic import BaseModel, ValidationError
 
 from fathom.base.options import Given, nearest, option_faults
 from fathom.plans.comparison import COMPARISON
-from fathom.plans.content import PlanContent, PlanFaults, StudyPart, path_from, with_paths
+from fathom.plans.content import PlanContent, PlanFaults, StudyPart, path_from, pick, with_paths
 from fathom.plans.steps import PlannedStep
 from fathom.probes.models import open_model
+from fathom.probes.options import ProbeOptions
 from fathom.results.rows import grouped
 from fathom.results.tables import Table
 from fathom.studies import STUDIES, Study
@@ -117,13 +118,10 @@ def _with_own_runs(
     if part.runs != ("*",) or part.each:
         add("runs", "this study makes its runs itself: give models: and data: instead of runs: and each:")
     names: dict[str, list[str]] = {}
-    for key, known in (("models", content.models), ("data", content.data)):
-        if not known:
+    for key in ("models", "data"):
+        if not getattr(content, key):
             add(key, f"this study needs {key}: with one or more")
-        wanted = getattr(part, key) or tuple(known)
-        for missing in (one for one in wanted if one not in known):
-            add(key, f"no '{missing}' under {key}; {nearest(missing, known)}")
-        names[key] = [one for one in wanted if one in known]
+        names[key] = pick(key, getattr(content, key), getattr(part, key), partial(add, key))
     for option in (option for option in study.without if option in part.options):
         add(option, "the study sets this option itself")
     for source in names["data"]:
@@ -134,7 +132,7 @@ def _with_own_runs(
             yield PlannedStudy(path, study, options, (), models, path_from(content.data[source].data, base))
 
 
-def _loader(name: str, content: PlanContent, options: Any, base: Path) -> Callable[[], Any]:
+def _loader(name: str, content: PlanContent, options: ProbeOptions, base: Path) -> Callable[[], Any]:
     """Return a function that loads a model with the options that the plan gives it."""
     part = content.models[name]
     own = {key: value for key, value in part.options.items() if key in type(options).model_fields}
@@ -142,7 +140,7 @@ def _loader(name: str, content: PlanContent, options: Any, base: Path) -> Callab
 
 
 def matching(
-    patterns: Sequence[str], runs: Sequence[PlannedStep], add: Any, is_partial: bool = False
+    patterns: Sequence[str], runs: Sequence[PlannedStep], add: Callable[[str], None], is_partial: bool = False
 ) -> list[PlannedStep]:
     """Return the runs that patterns name, each once.
 

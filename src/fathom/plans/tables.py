@@ -78,19 +78,19 @@ def plan_tables(
     planned = []
     for name, part in content.tables.items():
         add = partial(faults.add_at, "tables", name)
-        known = {one for key, study in content.studies.items() for one in (key, study.study or key)}
+        known = {label for key, study in content.studies.items() for label in (key, study.study or key)}
         if sum(map(bool, (part.columns, part.study, part.statistics, part.wrong))) != 1:
             add("", "expected one of columns:, study:, statistics: and wrong:")
         if part.study and part.study not in known and not content.is_partial:
             add("study", f"no study '{part.study}' in this plan; {nearest(part.study, known)}")
-        for missing in (one for one in part.data if one not in content.data and not content.is_partial):
+        for missing in (source for source in part.data if source not in content.data and not content.is_partial):
             add("data", f"no '{missing}' under data; {nearest(missing, content.data)}")
         chosen = {"": part.runs} if part.wrong else {title: column.runs for title, column in part.columns.items()}
         own = {
             title: [run.name for run in matching(patterns, runs, partial(add, f"columns.{title}"), content.is_partial)]
             for title, patterns in chosen.items()
         }
-        data = {one: path_from(content.data[one].data, base) for one in part.data if one in content.data}
+        data = {source: path_from(content.data[source].data, base) for source in part.data if source in content.data}
         empty = [title for title, names in own.items() if not names]
         nothing = (own and len(empty) == len(own)) or (part.complete and empty) or (part.data and not data)
         nothing = nothing or (part.study and part.study not in studies) or not content.data.keys() >= set(part.needs)
@@ -159,7 +159,7 @@ def _kept(table: Table, keep: Sequence[str]) -> Table:
     """Return some columns of a table, with their intervals."""
     if not keep:
         return table
-    names = [one for name in keep for one in (name, *table.numbers.get(name, ())) if one in table.columns]
+    names = [column for name in keep for column in (name, *table.numbers.get(name, ())) if column in table.columns]
     places = [table.columns.index(name) for name in names]
     rows = tuple(tuple(row[place] for place in places) for row in table.rows)
     numbers = {name: own for name, own in table.numbers.items() if name in names}
@@ -228,7 +228,7 @@ def with_paper(
     if not printed:
         return replace(table, notes=(*table.notes, *part.notes))
     last = {[name, *table.numbers.get(name, ())][-1]: name for name in printed}
-    columns = [one for name in names for one in (name, *([f"{last[name]} {PAPER}"] if name in last else []))]
+    columns = [column for name in names for column in (name, *([f"{last[name]} {PAPER}"] if name in last else []))]
     cells = []
     for key, row, own in zip(keyed, rows, values, strict=True):
         known = {name: value for name in printed if (value := own[name]) is not None and row[name] is not None}

@@ -37,7 +37,7 @@ def write_plan(
     """
     known: Mapping[str, Any] = read_yaml(RUNS)
     names = known.keys() | {run["probe"] for run in known.values()}
-    refuse(f"--probes {one}: expected some of {', '.join(sorted(names))}" for one in probes if one not in names)
+    refuse(f"--probes {probe}: expected some of {', '.join(sorted(names))}" for probe in probes if probe not in names)
     queryset = read(data)
     for model in models:
         _check_design(model, design, queryset)

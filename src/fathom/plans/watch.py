@@ -42,7 +42,7 @@ def write_plan(
     locate(data)
     if probe and probe not in PROBES:
         raise BadInput(f"--probe {probe}: expected one of {', '.join(PROBES)}")
-    given = [name for one in checkpoints for name in _expanded(one)]
+    given = [name for place in checkpoints for name in _expanded(place)]
     names, notes = _usable(given, tokenizer)
     if not names:
         raise BadInput(notes)
@@ -83,9 +83,9 @@ def _usable(names: Sequence[str], tokenizer: str | None) -> tuple[list[str], lis
     sizes: dict[str, dict[str, Any]] = {}
     notes = []
     for name in names:
-        one = _planned(name)
+        planned = _planned(name)
         try:
-            _, config = find_model(one["model"], one.get("revision"), tokenizer)
+            _, config = find_model(planned["model"], planned.get("revision"), tokenizer)
         except FathomError as error:  # the others are evaluated
             notes.append(f"{name} is left out: {str(error).splitlines()[0]}")
         else:

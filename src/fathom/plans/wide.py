@@ -158,7 +158,7 @@ def _numbers(facts: RunFacts, column: ColumnPart) -> dict[str, Estimate | float 
     if column.spread:
         first = metric(column.metrics[0])
         each = [measure(facts.rows, first, own.places) for own in _by_template(facts).values()]
-        values = [one.value for one in each if one is not None]
+        values = [estimate.value for estimate in each if estimate is not None]
         numbers[SPREAD] = stdev(values) if len(values) > 1 else None
     return numbers
 
@@ -195,6 +195,8 @@ def _averages(table: Wide) -> Row:
     for name in table.columns:
         own = [row[name] for row in table.rows.values() if isinstance(row.get(name), Estimate)]
         if own:
-            recipe = combined(name, [one.recipe for one in own], " and ")
-            averages[name] = point_estimate(OVER_MODELS, recipe, fmean(one.value for one in own), len(own), own[0].form)
+            recipe = combined(name, [estimate.recipe for estimate in own], " and ")
+            averages[name] = point_estimate(
+                OVER_MODELS, recipe, fmean(estimate.value for estimate in own), len(own), own[0].form
+            )
     return averages

@@ -9,7 +9,6 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -116,7 +115,7 @@ def _is_left(temporary: Path) -> bool:
     return True
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: object) -> None:
     """Write indented JSON. :raises RunFailed: the disk is full."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 

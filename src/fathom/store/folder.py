@@ -82,8 +82,8 @@ class Work(NamedTuple):
 
 def _by_relation(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
     total: Counter[str] = Counter()
-    for one in counts:
-        total.update(one)
+    for part in counts:
+        total.update(part)
     return total
 
 
@@ -334,7 +334,7 @@ def compared(identity: Mapping[str, Any], idle: Collection[str] = ()) -> dict[st
     return {**identity, **nameless, "options": options}
 
 
-def differences(old: Any, new: Any, where: str = "") -> Iterator[str]:
+def differences(old: object, new: object, where: str = "") -> Iterator[str]:
     """Yield a line for each field that differs, except new fields with an empty or false value."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | {key for key, value in new.items() if value}):

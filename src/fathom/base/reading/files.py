@@ -13,7 +13,7 @@ import stat
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
 
 from fathom.base.errors import BadInput
@@ -63,8 +63,7 @@ def located(path: Path, line: int | None, message: str) -> str:
 
 def shared_start(texts: Sequence[str]) -> str:
     """Return the letters with which all texts begin."""
-    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
-    return "".join(letters[0] for letters in alike)
+    return os.path.commonprefix(list(texts))  # noqa: RUF071 # of letters, as is meant
 
 
 def parted(*texts: str) -> list[str]:

@@ -16,7 +16,7 @@ class Object(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
 
-def object_faults(file: Path, kind: type[Object], content: Any, most: int = 5) -> list[str]:
+def object_faults(file: Path, kind: type[Object], content: object, most: int = 5) -> list[str]:
     """Return a line for each value of another type than declared; at most so many, and one on the rest."""
     try:
         kind.model_validate(content)

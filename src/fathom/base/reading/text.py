@@ -93,7 +93,7 @@ def json_value(text: str) -> Any:
 _TOO_DEEP = f"lists or objects nested more than {DEPTH.most} deep"
 
 
-def is_deeper(value: Any, most: int = DEPTH.most, nodes: int | None = None) -> bool:
+def is_deeper(value: object, most: int = DEPTH.most, nodes: int | None = None) -> bool:
     """Return whether lists and mappings, which may be cyclic, are nested more than *most* deep.
 
     :param nodes: return True for more values, too.
@@ -108,7 +108,7 @@ def is_deeper(value: Any, most: int = DEPTH.most, nodes: int | None = None) -> b
     return any(isinstance(node, dict | list) for node in level)
 
 
-def _is_writable(value: Any) -> bool:
+def _is_writable(value: object) -> bool:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -203,7 +203,7 @@ def _yaml_loader() -> Any:
     return Loader
 
 
-def as_read_back(value: Any) -> Any:
+def as_read_back(value: object) -> Any:
     """Return a value as written to JSON and read again: lists for tuples, strings for keys."""
     return json.loads(json.dumps(value))
 

@@ -133,7 +133,7 @@ def read_object(file: Path, faults: Faults, expected: str, values: type = object
     return {}
 
 
-def texts_of(value: Any) -> list[str] | None:
+def texts_of(value: object) -> list[str] | None:
     """Return a list of texts unchanged, and None for any other value."""
     return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
 

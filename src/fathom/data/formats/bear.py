@@ -120,8 +120,8 @@ def _answer_space(file: Path, id_: str, entry: Json, rows: Sequence[Json], fault
         faults.add(file, line_of(file, id_), f"relation {id_}: answer_space_labels and _ids must be lists")
         labels, ids = [], []
     check_answer_space(file, line_of(file, id_), f"relation {id_}", ids, labels, faults)
-    pairs = list(zip(map(str, ids), map(str, labels), strict=False))  # unequal lengths are a fault already
-    return CandidateSet(id_, tuple(id_ for id_, _ in pairs), tuple(label for _, label in pairs))
+    count = min(len(ids), len(labels))  # unequal lengths are a fault already
+    return CandidateSet(id_, tuple(map(str, ids[:count])), tuple(map(str, labels[:count])))
 
 
 def _gold(file: Path, line: int, row: Json, space: CandidateSet, faults: Faults) -> str:
@@ -174,18 +174,18 @@ def write_bear(folder: Path, relations: Sequence[BearRelation], spaces: bool = T
     :param spaces: write answer spaces, as in BEAR; in BEAR-big they are the objects in order of appearance.
     """
     metadata: Json = {}
-    for one in relations:
-        metadata[one.id] = {"templates": list(one.templates)}
+    for relation in relations:
+        metadata[relation.id] = {"templates": list(relation.templates)}
         if spaces:
-            ids, names = zip(*one.answers, strict=True)
-            metadata[one.id] |= {"answer_space_labels": list(names), "answer_space_ids": list(ids)}
-        write_json_lines(folder / f"{one.id}.jsonl", (_line(row, one, spaces) for row in one.instances))
+            ids, names = zip(*relation.answers, strict=True)
+            metadata[relation.id] |= {"answer_space_labels": list(names), "answer_space_ids": list(ids)}
+        write_json_lines(folder / f"{relation.id}.jsonl", (_line(row, relation, spaces) for row in relation.instances))
     write_json(folder / METADATA, metadata)
 
 
 def write_shared(folder: Path, relations: Sequence[BearRelation], lite: Mapping[str, Sequence[int]]) -> None:
     """Write the files that BEAR and BEAR-big share: the domains and any lite subset."""
-    write_json(folder / DOMAINS, {one.id: {"domains": list(one.domains)} for one in relations})
+    write_json(folder / DOMAINS, {relation.id: {"domains": list(relation.domains)} for relation in relations})
     if lite:
         write_json(folder / LITE, {relation: list(positions) for relation, positions in lite.items()})
 

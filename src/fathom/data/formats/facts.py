@@ -67,7 +67,7 @@ def read_entries(file: Path, faults: Faults, source: str = "") -> dict[str, Rela
     return entries
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 

@@ -101,5 +101,5 @@ def _called(types: pa.Array, labels: Path, faults: Faults) -> pa.Array:
     """Return types by their labels, without one by themselves."""
     content = read_object(labels, faults, '{"type": {"label": "…"}, …}')
     about = [content.get(type_) for type_ in types.to_pylist()]
-    names = [str(one.get("label") or "").strip() if isinstance(one, dict) else "" for one in about]
+    names = [str(entry.get("label") or "").strip() if isinstance(entry, dict) else "" for entry in about]
     return pa.array([label or type_ for label, type_ in zip(names, types.to_pylist(), strict=True)], pa.string())

@@ -143,8 +143,8 @@ def _masked(row: Row) -> list[Sentence] | None:
     """Return the sentences of a fact, None if one is no text."""
     if row["masked_sentences"] is not None:
         return list(map(Sentence, row["masked_sentences"]))
-    objects = (one if isinstance(one, dict) else {} for one in row["evidences"] or ())
-    pairs: list[Any] = [(one.get("masked_sentence"), one.get("obj_surface", "")) for one in objects]
+    objects = (evidence if isinstance(evidence, dict) else {} for evidence in row["evidences"] or ())
+    pairs: list[Any] = [(evidence.get("masked_sentence"), evidence.get("obj_surface", "")) for evidence in objects]
     is_text = all(isinstance(text, str) for pair in pairs for text in pair)
     return [Sentence(*pair) for pair in pairs] if is_text else None
 

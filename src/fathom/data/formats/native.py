@@ -390,7 +390,7 @@ def read_fact_table(file: Path, entries: dict[str, tuple[int, Json]], faults: Fa
         _, entry = entries.setdefault(fact["relation"], (row.line or 1, {"relation": fact["relation"]}))
         templates = entry.setdefault("templates", [])
         if SUBJECT in template and template not in templates and isinstance(templates, list):
-            templates += [one.text for one in check_templates(file, row.line, [template], faults)]
+            templates += [checked.text for checked in check_templates(file, row.line, [template], faults)]
         key = tuple(str(value) for value in fact.values())
         if key not in first or (*key, template) in seen:  # a row that is repeated is a fact of its own
             facts.append((row.line or 1, fact))

@@ -53,7 +53,7 @@ def read_axioms(folder: Path) -> Axioms:
     except ValidationError as error:
         expected = '{"inverse": [["p", "q"]], "symmetric": ["p"], "transitive": ["p"], "disjoint": [["A", "B"]]}'
         raise BadInput(f"{file}: expected {expected}, found another form: {error.errors()[0]['msg']}") from error
-    pairs = [(clean(one), clean(other)) for one, other in axioms.inverse]
+    pairs = [(clean(name), clean(other)) for name, other in axioms.inverse]
     groups = [tuple(map(clean, group)) for group in axioms.disjoint]
     return Axioms(pairs, list(map(clean, axioms.symmetric)), list(map(clean, axioms.transitive)), groups)
 

@@ -314,7 +314,7 @@ def _items(file: Path, faults: Faults) -> Iterator[_TaskItem]:
             yield _TaskItem(line, subject, pattern, tuple(dict.fromkeys(map(clean, gold))))
 
 
-def _named(asked: Any) -> tuple[str | None, str]:
+def _named(asked: object) -> tuple[str | None, str]:
     """Return (label, sentence pattern); no label if it is neither a text nor one property."""
     if isinstance(asked, str):
         return asked, ""

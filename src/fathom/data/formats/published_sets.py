@@ -194,8 +194,11 @@ def _kamel_answers(row: Row) -> tuple[NamedAnswer, ...]:
     ids, labels = row["obj_uri"], row["obj_label"]
     if row["split"] == "train":
         return tuple(NamedAnswer(name, name) for name in labels)
+    if len(ids) != len(labels) or not ids:
+        row.refuse(f"{len(ids)} obj_uri for {len(labels)} obj_label: expected as many, one or more")
+        return ()
     answers = {}
-    for id_, label in zip(ids, labels, strict=False):
+    for id_, label in zip(ids, labels, strict=True):
         about = label if isinstance(label, dict) else {}
         name, others = about.get("chosen"), about.get("alternative")
         if not isinstance(id_, str) or not isinstance(name, str) or not name.strip() or not isinstance(others, list):
@@ -206,9 +209,6 @@ def _kamel_answers(row: Row) -> tuple[NamedAnswer, ...]:
         is_literal = id_.startswith("XMLSchema#")  # where the id names the type alone
         fullest = max((name, *aliases), key=len) if is_literal else id_
         answers[fullest] = NamedAnswer(fullest, name, aliases)
-    if len(ids) != len(labels) or not ids:
-        row.refuse(f"{len(ids)} obj_uri for {len(labels)} obj_label: expected as many, one or more")
-        return ()
     return tuple(answers.values())
 
 
@@ -372,7 +372,7 @@ def _dyknow_nodes(file: Path, columns: Columns, faults: Faults) -> Iterator[tupl
     return ((None, {"place": place, **node}) for place, node in _nodes(read_json(file, faults), ()))
 
 
-def _nodes(value: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Json]]:
+def _nodes(value: object, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Json]]:
     """Yield objects with questions or answers, each with the keys that lead to it."""
     if not isinstance(value, dict):
         return

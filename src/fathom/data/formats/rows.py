@@ -46,7 +46,7 @@ KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "object": (lambda value: isinstance(value, dict), "an object"),
     "labels": (
-        lambda value: isinstance(value, dict) and not any(isinstance(one, dict | list) for one in value.values()),
+        lambda value: isinstance(value, dict) and not any(isinstance(item, dict | list) for item in value.values()),
         "an object of texts or numbers",
     ),
     "list": (lambda value: isinstance(value, list), "a list"),

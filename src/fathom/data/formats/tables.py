@@ -182,8 +182,8 @@ class Table:
     def _layout_of(self, file: Path) -> Layout | None:
         if self.record.contains and self.record.contains not in beginning(file):
             return None
-        named = (one for one in self.record.layouts if re.match(f"(?:{one.files})\\.", file.name))
-        return next((one for one in named if not one.opens or one.opens <= keys_of(file)), None)
+        named = (layout for layout in self.record.layouts if re.match(f"(?:{layout.files})\\.", file.name))
+        return next((layout for layout in named if not layout.opens or layout.opens <= keys_of(file)), None)
 
     def _refusal(self, path: Path) -> str:
         for file in data_files(path, ".json", ".jsonl") if self.record.refused else ():
@@ -227,8 +227,8 @@ class Table:
         made = list(_made(rows, subsets))
         about: dict[str, Any] = {"subsets": {name: frozenset(ids) for name, ids in sorted(subsets.items())}}
         if any(item.wrong is not None for layout in self.record.layouts for item in layout.items):
-            return about | add_questions(draft, (_question(*one) for one in made))
-        return about | add_facts(draft, [_fact(*one) for one in made], _entries(made))
+            return about | add_questions(draft, (_question(*query) for query in made))
+        return about | add_facts(draft, [_fact(*query) for query in made], _entries(made))
 
 
 Made = tuple[Row, QueryRecord, str]
@@ -245,15 +245,16 @@ def _made(rows: Iterator[Row], subsets: dict[str, set[str]]) -> Iterator[Made]:
             lists = [row[column] for column in item.each.values()]
             if len(set(map(len, lists))) > 1:
                 row.refuse(f"lists of unequal length: {', '.join(item.each.values())}")
-            for values in zip(*lists, strict=False) if lists else [()]:
-                one = row.having(n=str(next(numbers)), **dict(zip(item.each, values, strict=True)))
-                relation = _text(item.relation, one)
-                key = _text(item.once, one) or f"{row.file} {row['number']} {one['n']}"
+                continue
+            for values in zip(*lists, strict=True) if lists else [()]:
+                part = row.having(n=str(next(numbers)), **dict(zip(item.each, values, strict=True)))
+                relation = _text(item.relation, part)
+                key = _text(item.once, part) or f"{row.file} {row['number']} {part['n']}"
                 if key not in ids:
-                    ids[key] = _text(item.id, one) or f"{relation}/{counts[relation]}"
+                    ids[key] = _text(item.id, part) or f"{relation}/{counts[relation]}"
                     counts[relation] += 1
-                    yield one, item, ids[key]
-                if item.subset and (subset := _text(item.subset, one)):
+                    yield part, item, ids[key]
+                if item.subset and (subset := _text(item.subset, part)):
                     subsets[subset].add(ids[key])
 
 
@@ -316,7 +317,7 @@ def _texts(spec: str | list[str], row: Row) -> list[str]:
         parts = _parts(spec)
         is_slot = len(parts) == 3 and not parts[0] and not parts[2]
         return texts_in(_value(parts[1], row)) if is_slot else [_text(spec, row)]
-    return list(dict.fromkeys(text for one in spec for text in _texts(one, row)))
+    return list(dict.fromkeys(text for part in spec for text in _texts(part, row)))
 
 
 def _text(spec: str, row: Row) -> str:

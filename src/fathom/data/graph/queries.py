@@ -55,7 +55,7 @@ class TripleQueries(Sequence[Query]):
         self.graph, self.rows, self.split = graph, rows, split
         self.directions, self.all_entities = directions, all_entities
         self._prefix, self._first = split or "triple", graph.splits[split].start if split else 0
-        self.cardinality = ["1:1" if one else "1:N" for one in _one_to_one(graph, rows)]
+        self.cardinality = ["1:1" if is_one_to_one else "1:N" for is_one_to_one in _one_to_one(graph, rows)]
         """Cardinality of each relation of the graph among these queries."""
 
     def asked(self, directions: tuple[Direction, ...]) -> TripleQueries:
@@ -166,7 +166,9 @@ class GraphQuerySet(QuerySet):
         assert self.graph is not None
         whole = f"{self.graph.content_hash}|{self.split}"
         if self.templates:
-            whole += "|" + json.dumps({id_: [one.text for one in own] for id_, own in sorted(self.templates.items())})
+            whole += "|" + json.dumps(
+                {id_: [template.text for template in own] for id_, own in sorted(self.templates.items())}
+            )
         if not isinstance(self.queries, TripleQueries):
             whole += f"|{super().content_hash}"
         return hashlib.sha256(whole.encode()).hexdigest()[:16]

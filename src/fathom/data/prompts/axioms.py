@@ -145,9 +145,9 @@ def axiom_queries(
 
 def _of_items(items: Sequence[AxiomItem], forms: Sequence[str], pairs: int, seed: int) -> Iterator[Query]:
     for number, item in enumerate(items):
-        strange = [one for one in (*items[number + 1 :], *items[:number]) if _strange(item, one)]
+        strange = [another for another in (*items[number + 1 :], *items[:number]) if _strange(item, another)]
         drawn = random.Random(f"{seed} {item.kind} {number}").sample(strange, min(DISTRACTORS, len(strange)))
-        others, id_ = [one.fact for one in drawn], f"{item.kind}/{number}"
+        others, id_ = [another.fact for another in drawn], f"{item.kind}/{number}"
         texts, own_seed = _premises(item, strange).texts(), f"{seed} {id_}"
         for pair, form in product(range(pairs), forms):
             for given, order, roles in in_orders(texts, form, own_seed):

@@ -205,6 +205,4 @@ def statements_of(question: str) -> tuple[str, ...]:
 
 def shown(question: str, names: Sequence[str]) -> str:
     """Return "What is the type of Lionel Messi? (a) soccer player, (b) work": at most 26 names."""
-    return f"{question} " + ", ".join(
-        f"({letter}) {name}" for letter, name in zip(ascii_lowercase, names, strict=False)
-    )
+    return f"{question} " + ", ".join(f"({ascii_lowercase[place]}) {name}" for place, name in enumerate(names))

@@ -63,13 +63,13 @@ def _faults(data: QuerySet, wanted: Mapping[str, Relation]) -> Iterator[str]:
 
 
 def _reversible(relation: Relation) -> list[Template]:
-    own = [one for one in relation.templates if one not in relation.questions]
-    return [one for one in own if SUBJECT in one.text and ANSWER in one.text]
+    own = [template for template in relation.templates if template not in relation.questions]
+    return [template for template in own if SUBJECT in template.text and ANSWER in template.text]
 
 
 def _reversed(relation: Relation) -> Relation:
-    templates = tuple(replace(one, text=_exchanged(one.text)) for one in _reversible(relation))
-    negated = tuple(replace(one, text=_exchanged(one.text)) for one in relation.negated)
+    templates = tuple(replace(template, text=_exchanged(template.text)) for template in _reversible(relation))
+    negated = tuple(replace(template, text=_exchanged(template.text)) for template in relation.negated)
     return replace(relation, templates=templates, questions=(), asks_heads=True, negated=negated)
 
 
