@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import typer
 from pydantic import BaseModel
@@ -14,14 +13,13 @@ from fathom.base.progress import shown
 from fathom.base.registry import CommandEntry
 from fathom.cli.commands import add_command, new_group, stoppable
 from fathom.cli.formats import PrintOptions, notes, say
+from fathom.data.formats import EMBEDDED, examine, locate, read
+from fathom.data.formats.kg import Templates
+from fathom.data.graph.queries import GraphQuerySet, graph_of
+from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.options import ExamplesOptions, FetchModelOptions, FetchOptions, GraphArgument, SampleOptions
 from fathom.data.selection.options import Columns, Order
-
-if TYPE_CHECKING:
-    from fathom.data.formats.kg import Templates
-    from fathom.data.knowledge import KnowledgeGraph
-    from fathom.data.statistics import CountTokens
-
+from fathom.data.statistics import CountTokens
 
 PUBMED = "pubmed"
 STOPPED = "stopped; what has arrived is kept: the same command resumes"
@@ -67,7 +65,6 @@ class LeakageOptions(PrintOptions):
 
 def list_(options: PrintOptions) -> None:
     """List the data sets that Fathom reads: where each is published, its licence and size, and how to prepare it."""
-    from fathom.data.formats import EMBEDDED, read
     from fathom.results.datasets import readable_table
 
     options.show([readable_table({name: read(name) for name in EMBEDDED})])
@@ -75,9 +72,7 @@ def list_(options: PrintOptions) -> None:
 
 def check(options: CheckOptions) -> None:
     """Report every fault of a folder at once, each with file and line; the exit code is 2 if there are any."""
-    from fathom.data.formats import examine, locate
     from fathom.data.formats.checks import fact_notes, graph_notes
-    from fathom.data.graph.queries import GraphQuerySet, graph_of
     from fathom.results.datasets import readings_table
 
     queryset, faults = examine(options.path, options.columns)
@@ -96,7 +91,6 @@ def check(options: CheckOptions) -> None:
 
 def info(options: InfoOptions) -> None:
     """Show size, chance level and skew of the answers, in all and by relation, and what a knowledge graph contains."""
-    from fathom.data.formats import read
     from fathom.results.datasets import data_tables
 
     options.show(data_tables(read(options.path, options.columns), token_counter_of(options.tokenizer)))
@@ -190,8 +184,6 @@ def fetch_model(options: FetchModelOptions) -> None:
 
 def graph_at(path: str, columns: Order | None = None) -> tuple[KnowledgeGraph, str, Templates]:
     """Return the graph there, its name and its templates. :raises BadInput: the data have no graph."""
-    from fathom.data.formats import read
-    from fathom.data.graph.queries import GraphQuerySet
 
     queryset = read(path, columns)
     if queryset.graph is None:

@@ -18,6 +18,7 @@ from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, breakdown_
 from fathom.data.options import NewFolder
 from fathom.data.selection.options import SelectionOptions, Words
 from fathom.probes.shared_options import Numbers
+from fathom.store.folder import RunFolder
 from fathom.studies.options import ComparisonOptions
 
 FAILED = 3
@@ -156,7 +157,6 @@ def show(options: OneRun) -> None:
     from fathom.probes.run.request import command_line
     from fathom.probes.run.shards import is_finished
     from fathom.results.summary import summarise
-    from fathom.store.folder import RunFolder
 
     folder = RunFolder.open(options.run)
     noted = folder.manifest["circumstances"]
@@ -204,7 +204,6 @@ def metrics(options: MetricsOptions) -> None:
     from fathom.results.consistency import consistency_table
     from fathom.results.summary import metrics_table, summarise
     from fathom.results.tables import render
-    from fathom.store.folder import RunFolder
     from fathom.store.outputs import write_output
 
     if options.list_:
@@ -318,6 +317,5 @@ def lm_eval(options: TaskOptions) -> None:
 def every_eval_ever(options: RunExportOptions) -> None:
     """Write a run in the schema of Every Eval Ever: its numbers with intervals, and every scored prediction."""
     from fathom.probes.run.imported import export_every_eval_ever
-    from fathom.store.folder import RunFolder
 
     say(f"written to {export_every_eval_ever(RunFolder.open(options.run), options.out, options.organisation)}")
