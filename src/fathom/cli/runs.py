@@ -52,12 +52,6 @@ class RunOptions(BaseModel):
     group: ClassVar = Group.SELECTION
 
 
-class SeveralRuns(RunOptions):
-    """Several runs, typed one after the other."""
-
-    runs: tuple[Path, ...] = opt(..., "Folders of finished runs.", ARGUMENT, REPEATED)
-
-
 class MetricsOptions(PrintOptions):
     group: ClassVar = Group.SELECTION
 
@@ -89,9 +83,10 @@ class MetricsOptions(PrintOptions):
     overwrite: Overwrite = False
 
 
-class CompareOptions(SeveralRuns, ComparisonOptions):
+class CompareOptions(RunOptions, ComparisonOptions):
     """Options of ``fathom compare``."""
 
+    runs: tuple[Path, ...] = opt(..., "Folders of finished runs.", ARGUMENT, REPEATED)
     fail_if: Literal["worse", "not-equivalent", "different"] | None = opt(
         None, "Exit with 3 if a run is worse than the first by --margin, not equivalent to it, or different."
     )

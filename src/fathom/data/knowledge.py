@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -106,14 +106,6 @@ class KnowledgeGraph:
             ),
             *np.array(rows, dtype=np.int32).reshape(-1, 3).T.copy(),
         )
-
-    @classmethod
-    def from_splits(
-        cls, triples: Mapping[str, Sequence[Triple]], names: Mapping[str, str], aliases: Mapping[str, Iterable[str]]
-    ) -> KnowledgeGraph:
-        """Make a graph from the triples of each split; see :meth:`from_triples`."""
-        graph = cls.from_triples(chain.from_iterable(triples.values()), names, aliases)
-        return replace(graph, splits=consecutive({split: len(rows) for split, rows in triples.items()}))
 
     @classmethod
     def from_used(

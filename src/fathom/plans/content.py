@@ -255,7 +255,11 @@ def read_content(file: Path) -> tuple[PlanContent, PlanFaults]:
     content, faults = in_full(read_yaml(file)), PlanFaults(file)
     if not any(content.get(name) for name in ("runs", "studies", "tables", "missing")):
         raise BadInput(f"{file}: expected runs: or studies: to make")
-    return parse_content(PlanContent, content, faults), faults
+    try:
+        return PlanContent(**content), faults
+    except ValidationError as error:
+        faults.add_invalid(error, PlanContent.model_fields)
+        raise BadInput(faults.lines) from error
 
 
 def parse_added(kind: type[Content], part: _Part, where: Where, faults: PlanFaults) -> Content | None:
@@ -266,15 +270,6 @@ def parse_added(kind: type[Content], part: _Part, where: Where, faults: PlanFaul
     except ValidationError as error:
         faults.add_invalid(error, kind.model_fields, where)
         return None
-
-
-def parse_content(kind: type[Content], content: Given, faults: PlanFaults) -> Content:
-    """Parse what a file contains. :raises BadInput: with all faults and their lines."""
-    try:
-        return kind(**content)
-    except ValidationError as error:
-        faults.add_invalid(error, kind.model_fields)
-        raise BadInput(faults.lines) from error
 
 
 def pick(section: str, planned: Mapping[str, object], wanted: Sequence[str], add: Callable[[str], None]) -> list[str]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fathom.base.reading import Faults, first_few, read_json_lines, short_place, shown
 from fathom.data.formats.base import Draft, check_templates, texts_of, unscored_unless
-from fathom.data.knowledge import KnowledgeGraph, Triple
+from fathom.data.knowledge import KnowledgeGraph, Triple, consecutive
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 
@@ -187,7 +190,7 @@ def add_facts(
         draft.add(relation, CandidateSet(id_, tuple(candidates), tuple(candidates.values())), queries)
     if draft.queries and not draft.faults.found:
         names.note(draft.path, draft.faults)
-    return {"graph": (lambda: split_graph(facts, names)) if splits else (lambda: aliased_graph(draft, facts, names))}
+    return {"graph": partial(_split_graph, facts, names) if splits else partial(_aliased_graph, draft, facts, names)}
 
 
 def _named(fact: Fact) -> list[NamedAnswer]:
@@ -246,7 +249,7 @@ def _unscored(fact: Fact, relation: Relation, faults: Faults) -> str | None:
     return unscored_unless(is_scored, fact.file, fact.line, "the subject has no name", faults)
 
 
-def aliased_graph(draft: Draft, facts: Iterable[Fact], names: AnswerNames) -> KnowledgeGraph | None:
+def _aliased_graph(draft: Draft, facts: Iterable[Fact], names: AnswerNames) -> KnowledgeGraph | None:
     """Make a graph of the queries with aliases of subjects and answers; None if no fact has a known subject."""
     texts = {query.subject_id: query.subject for query in reversed(draft.queries)} | draft.names()
     aliases: dict[str, dict[str, None]] = defaultdict(dict)
@@ -257,7 +260,7 @@ def aliased_graph(draft: Draft, facts: Iterable[Fact], names: AnswerNames) -> Kn
     return draft.graph(texts, aliases)
 
 
-def split_graph(facts: Iterable[Fact], names: AnswerNames) -> KnowledgeGraph:
+def _split_graph(facts: Iterable[Fact], names: AnswerNames) -> KnowledgeGraph:
     """Make a graph of all facts with their names; it has splits unless all facts are of the split ``test``.
 
     An id with several names has the first of the last split, which has the most about it.
@@ -275,7 +278,8 @@ def split_graph(facts: Iterable[Fact], names: AnswerNames) -> KnowledgeGraph:
         return KnowledgeGraph.from_triples(triples["test"], texts, aliases)
     if not triples["dev"]:
         del triples["dev"]
-    return KnowledgeGraph.from_splits(triples, texts, aliases)
+    graph = KnowledgeGraph.from_triples(chain.from_iterable(triples.values()), texts, aliases)
+    return replace(graph, splits=consecutive({split: len(rows) for split, rows in triples.items()}))
 
 
 class ClosedQuestion(NamedTuple):

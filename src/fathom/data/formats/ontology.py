@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,18 +59,18 @@ def read_axioms(folder: Path) -> Axioms:
     return Axioms(pairs, list(map(clean, axioms.symmetric)), list(map(clean, axioms.transitive)), groups)
 
 
+@dataclass(frozen=True)
 class Hierarchy:
     """Superordinates of classes and properties.
 
     :param above: direct superordinates, by candidate set and casefolded name.
     """
 
-    def __init__(self, above: Mapping[str, Mapping[str, Collection[str]]]) -> None:
-        self._above = above
+    above: Mapping[str, Mapping[str, Collection[str]]]
 
     def of(self, space: str, names: Iterable[str]) -> set[str]:
         """Return these names and all their superordinates."""
-        above = self._above.get(space, {})
+        above = self.above.get(space, {})
         return {one for name in names for one in (name.casefold(), *chain(name.casefold(), above))}
 
     def right_too(self, query: Query) -> set[str]:
