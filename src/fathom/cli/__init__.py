@@ -116,7 +116,6 @@ def _root(
 ANYWHERE = {"--debug", "--quiet", "--verbose"}
 """Flags of all commands, also accepted after a command's name."""
 
-
 COLLECTED_AFTER = (100_000, 10, 10)
 """Thresholds of garbage collection: Python's own, 700 objects, cost a tenth of the start."""
 
@@ -190,7 +189,6 @@ def _call() -> None:
 
 Refused: type[Exception] = BadParameter.__bases__[0]
 """The exception of a refused command line: click's UsageError, of which Typer has a copy of its own."""
-
 
 _REWORDED = {
     r"^Got unexpected extra argument(?:\(s\)|s)? \((.*)\)$": r"unused: \1",

@@ -16,7 +16,6 @@ from fathom.base.reading.files import printable
 if TYPE_CHECKING:
     from fathom.results.tables import Table, Tabular
 
-
 Overwrite = Annotated[bool, opt(False, "Replace files that Fathom did not write.", Group.OUTPUT)]
 
 

@@ -19,7 +19,6 @@ Content = TypeVar("Content", bound=BaseModel)
 Where = tuple[str, ...]
 """Path of a key in the file."""
 
-
 MESSAGES = {
     **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "expected a mapping, key: value"),
     "tuple_type": "expected a name or a list of names",

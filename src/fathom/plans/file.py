@@ -36,7 +36,6 @@ from fathom.probes import PROBES, Entry
 
 _NAME = re.compile(r"[\w-][\w.-]{0,99}")
 
-
 FOR_ALL = ("part", "engine")
 """Options of the whole plan, which its runs cannot have."""
 

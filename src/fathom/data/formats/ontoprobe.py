@@ -41,7 +41,6 @@ MEMORIZING = "memorizing"
 MANIFEST = "manifest.json"
 """In a folder that Fathom built, and not in the published one, whose numbers are of the subset ``test``."""
 
-
 _SPACES = str.maketrans(dict.fromkeys("-()/", " "))
 
 

@@ -16,7 +16,6 @@ Order = Literal["hrt", "htr"]
 Words = Annotated[tuple[str, ...], BeforeValidator(separated)]
 Directions = Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(separated), Field(min_length=1)]
 
-
 Columns = Annotated[
     Order | None,
     opt(
