@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
-from pydantic import BaseModel, ConfigDict
 
 from fathom.base.options import Group, opt
 from fathom.base.reading.files import printable
+from fathom.base.reading.objects import Declared
 
 if TYPE_CHECKING:
     from fathom.results.tables import Table, Tabular
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 Overwrite = Annotated[bool, opt(False, "Replace files that Fathom did not write.", Group.OUTPUT)]
 
 
-class PrintOptions(BaseModel):
+class PrintOptions(Declared):
     """Format of printed tables: text, md and latex for reading, json and csv for programs."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.OUTPUT
 
     format: Literal["text", "json", "csv", "md", "latex"] = opt("text", "Format of the tables.")

@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
-from pydantic import BaseModel, ConfigDict
 
 from fathom.base.errors import BadInput, RunFailed, refuse
 from fathom.base.options import ARGUMENT, CIRCUMSTANCE, REPEATED, Group, opt
 from fathom.base.progress import is_quiet, shown, starting
+from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
 from fathom.cli.commands import single
 from fathom.cli.formats import Overwrite, PrintOptions, notes, say, say_unfinished
@@ -33,10 +33,9 @@ def make(entry: CommandEntry) -> typer.Typer:
     return single(entry.does, globals()[entry.name], EXAMPLES[entry.name])
 
 
-class PlanFolder(BaseModel):
+class PlanFolder(Declared):
     """Options of all commands that carry out a plan."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.RUN
 
     out: Path = opt(..., "Folder of the runs and tables. The same command resumes.", Group.OUTPUT)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import typer
-from pydantic import BaseModel, ConfigDict
 
 from fathom.base.options import Group, opt
 from fathom.base.progress import starting
+from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
 from fathom.cli.commands import single
 from fathom.cli.formats import say
@@ -21,10 +21,9 @@ def make(entry: CommandEntry) -> typer.Typer:
     return single(entry.does, plant, "fathom plant --kind causal --data geography --out planted")
 
 
-class PlantFiles(BaseModel):
+class PlantFiles(Declared):
     """Input and output of ``fathom plant``."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.DATA
 
     data: str = opt("geography", "Data folder, or the name of an embedded data set (geography).")

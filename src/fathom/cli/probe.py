@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import BaseModel, ConfigDict
 
 from fathom.base.options import Given, Group, opt
 from fathom.base.progress import starting
+from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
 from fathom.cli.commands import add_command, flags_of, new_group
 from fathom.cli.formats import breakdown_command, say, say_unfinished
@@ -19,10 +19,8 @@ from fathom.probes import PROBES, Entry
 RunFolder = Annotated[Path, opt(..., "Folder of the run. The same command resumes it.", Group.OUTPUT)]
 
 
-class ProbeFiles(BaseModel):
+class ProbeFiles(Declared):
     """Model, data and run of ``fathom probe``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str = opt(..., "Name, folder or GGUF file of a transformers model, or its name at --server.", Group.MODEL)
     data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", Group.DATA)

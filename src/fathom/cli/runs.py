@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import typer
-from pydantic import BaseModel, ConfigDict
 
 from fathom.base.errors import BadInput, refuse
 from fathom.base.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Group, also, opt
 from fathom.base.progress import starting
+from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
 from fathom.cli.commands import add_command, new_group, single
 from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, breakdown_command, notes, say, say_unfinished
@@ -47,8 +47,7 @@ def make(entry: CommandEntry) -> typer.Typer:
     return single(entry.does, command, EXAMPLES[entry.name])
 
 
-class RunOptions(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class RunOptions(Declared):
     group: ClassVar = Group.SELECTION
 
 

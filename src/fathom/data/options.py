@@ -8,9 +8,10 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BeforeValidator
 
 from fathom.base.options import ARGUMENT, Group, Seed, opt
+from fathom.base.reading.objects import Declared
 from fathom.data.selection.options import Columns
 
 NewFolder = Annotated[Path, opt(..., "Folder to write; must not exist yet.", Group.OUTPUT)]
@@ -20,10 +21,9 @@ GraphArgument = Annotated[str, opt(..., "A knowledge graph: its folder, or a fil
 Device = Annotated[str | None, opt(None, "cpu, cuda, cuda:1, …; by default a GPU where there is one.", Group.RUN)]
 
 
-class BuildOptions(BaseModel):
+class BuildOptions(Declared):
     """Base of the options of commands that write a folder of data."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.SELECTION
 
 

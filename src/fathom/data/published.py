@@ -9,10 +9,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from fathom.base.errors import BadInput, alike, refuse
 from fathom.base.reading import shown, yaml_file
+from fathom.base.reading.objects import Declared
 from fathom.base.reading.replies import host_of
 from fathom.data.graph.cache import cache_root
 
@@ -22,10 +23,8 @@ _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 _PLACE = r"^([A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._-]*$"
 
 
-class PublishedFile(BaseModel):
+class PublishedFile(Declared):
     """A file or archive to fetch; ``published.yaml`` explains the fields."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: str
     sha256: str | None = Field(None, pattern=_SHA256)
@@ -47,10 +46,8 @@ class PublishedFile(BaseModel):
         return last if re.match(_PLACE, last) else "data"
 
 
-class PublishedDataset(BaseModel):
+class PublishedDataset(Declared):
     """A data set; ``published.yaml`` explains the fields."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     paper: str = ""

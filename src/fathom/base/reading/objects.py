@@ -16,6 +16,12 @@ class Object(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
 
+class Declared(BaseModel):
+    """An object with its declared keys alone."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
 def object_faults(file: Path, kind: type[Object], content: object, most: int = 5) -> list[str]:
     """Return a line for each value of another type than declared; at most so many, and one on the rest."""
     try:
