@@ -149,21 +149,21 @@ def _arguments(kinds: Sequence[type[BaseModel]], typed: Given, free: bool) -> li
     file = typed.pop("config", None)
     typed.pop("help_all", None)
     whole = {name for kind in kinds for name, field in kind.model_fields.items() if mark_of(field, "repeated")}
-    given = {
+    values = {
         name: ",".join(value) if isinstance(value, list) and name not in whole else value
         for name, value in typed.items()
         if value not in (None, [], ())
     }
-    given = (_read_config(file, kinds) if file is not None else {}) | given
+    values = (_read_config(file, kinds) if file is not None else {}) | values
     parts = [
-        {name: _one_or_more(field, given.pop(name)) for name, field in kind.model_fields.items() if name in given}
+        {name: _one_or_more(field, values.pop(name)) for name, field in kind.model_fields.items() if name in values}
         for kind in kinds
     ]
-    known = [name for kind in kinds for name in kind.model_fields]
-    unknown = (f"there is no option --{name.replace('_', '-')}: {nearest(name, known)}" for name in given if not free)
+    names = [name for kind in kinds for name in kind.model_fields]
+    unknown = (f"there is no option --{name.replace('_', '-')}: {nearest(name, names)}" for name in values if not free)
     parsers = [partial(parse_options, kind, part) for kind, part in zip(kinds, parts, strict=True)]
     options: list[Any] = all_of(*parsers, partial(refuse, unknown))[: len(kinds)]
-    return [*options, given] if free else options
+    return [*options, values] if free else options
 
 
 def _one_or_more(field: FieldInfo, value: Any) -> Any:

@@ -58,10 +58,10 @@ class TableOptions(PrintOptions):
 
 
 def breakdown_command(
-    run: Path, known: Collection[str], wanted: Sequence[str] = ("relation", "cardinality", "domain", "template")
+    run: Path, keys: Collection[str], wanted: Sequence[str] = ("relation", "cardinality", "domain", "template")
 ) -> str:
     """Return the command that breaks a run down by the *wanted* keys that it has."""
-    return f"fathom metrics {run} --by {','.join(key for key in wanted if key in known)}"
+    return f"fathom metrics {run} --by {','.join(key for key in wanted if key in keys)}"
 
 
 def notes(lines: Iterable[str]) -> None:

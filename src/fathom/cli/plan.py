@@ -87,30 +87,30 @@ class WatchOptions(WrittenPlanOptions):
     tokenizer: str | None = opt(None, "Name or folder of the tokenizer, if the checkpoints have none.", Group.MODEL)
 
 
-def validate(chosen: ValidateOptions, workers: WorkerOptions, printed: PrintOptions) -> None:
+def validate(options: ValidateOptions, workers: WorkerOptions, printed: PrintOptions) -> None:
     with starting("loading libraries"):
         from fathom.plans.validate import write_plan
 
-        own = {name: getattr(chosen, name) for name in ("probes", "limit", "design", "device")}
-        file = write_plan(chosen.models, chosen.data, chosen.out, **own)
-    chosen.carry_out(file, workers, printed)
+        settings = {name: getattr(options, name) for name in ("probes", "limit", "design", "device")}
+        file = write_plan(options.models, options.data, options.out, **settings)
+    options.carry_out(file, workers, printed)
 
 
-def watch(chosen: WatchOptions, workers: WorkerOptions, printed: PrintOptions) -> None:
+def watch(options: WatchOptions, workers: WorkerOptions, printed: PrintOptions) -> None:
     with starting("loading libraries"):
         from fathom.plans.watch import write_plan
 
-        own = {name: getattr(chosen, name) for name in ("probe", "tokenizer", "limit", "device")}
-        file, lines = write_plan(chosen.checkpoints, chosen.data, chosen.out, **own)
+        settings = {name: getattr(options, name) for name in ("probe", "tokenizer", "limit", "device")}
+        file, lines = write_plan(options.checkpoints, options.data, options.out, **settings)
     notes(lines)
-    chosen.carry_out(file, workers, printed)
+    options.carry_out(file, workers, printed)
 
 
-def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> None:
-    out = chosen.out
+def plan(options: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> None:
+    out = options.out
     with starting("checking the plan"):
-        plan = _read_plan(chosen)
-    if chosen.dry_run:
+        plan = _read_plan(options)
+    if options.dry_run:
         from fathom.plans.forecast import forecast_table
 
         with shown("estimating runs") as progress:
@@ -125,7 +125,15 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
     with shown("runs") as progress:
         tell = (lambda line: None) if is_quiet() else partial(say, err=printed.is_for_programs)
         result = carry_out(
-            plan, out, workers, chosen.retry_failed, chosen.redo, tell, progress, chosen.overwrite, chosen.report_only
+            plan,
+            out,
+            workers,
+            options.retry_failed,
+            options.redo,
+            tell,
+            progress,
+            options.overwrite,
+            options.report_only,
         )
     if result.runs is None:
         state = f"{len(result.states) - result.missing:,} of {len(result.states):,} runs"
@@ -139,12 +147,12 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
             say(f"\n— {made.name} —\n")
             printed.show(made.tables, made.answer)
     with starting("writing the report"):
-        notes(write_report(result, out, chosen.overwrite))
+        notes(write_report(result, out, options.overwrite))
     page = f", and the report {out / REPORT}" if (out / REPORT).exists() else ""
     say(f"written to {out}: runs, tables of studies{page}", err=printed.is_for_programs)
     for line in plan.skipped:
         say(line, err=printed.is_for_programs)
-    if result.failures and not chosen.report_only:
+    if result.failures and not options.report_only:
         retry = f"to retry them: fathom plan {plan.file} --out {out} --retry-failed"
         runs = sum(bool(state.failed) for state in result.states)
         what = (
@@ -155,24 +163,24 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
         raise RunFailed("\n".join([what, *(f"  {line}" for line in result.failures)]))
 
 
-def _read_plan(chosen: PlanFiles) -> Plan:
+def _read_plan(options: PlanFiles) -> Plan:
     """Read the plan. A preset is filled in and written to its folder first, but for a dry run."""
     from fathom.plans.file import read_plan
 
-    given = {name: getattr(chosen, name) for name in ("models", "data", "limit", "device")}
-    if not any(given.values()) and chosen.plan.is_file():
-        return read_plan(chosen.plan, chosen.out)
+    preset_options = {name: getattr(options, name) for name in ("models", "data", "limit", "device")}
+    if not any(preset_options.values()) and options.plan.is_file():
+        return read_plan(options.plan, options.out)
     from fathom.plans.presets import check_folder, find_preset, write_preset
 
-    if not chosen.models:
-        raise BadInput(f"{find_preset(chosen.plan)}: a preset needs --models")
-    refuse(f"--data {place}: expected NAME=FOLDER" for place in chosen.data if "=" not in place)
-    about = chosen.plan, chosen.models, dict(place.split("=", 1) for place in chosen.data)
-    own: dict[str, Any] = {name: getattr(chosen, name) for name in ("limit", "device", "overwrite")}
-    if not chosen.dry_run:
-        return read_plan(write_preset(*about, chosen.out, **own), chosen.out)
+    if not options.models:
+        raise BadInput(f"{find_preset(options.plan)}: a preset needs --models")
+    refuse(f"--data {place}: expected NAME=FOLDER" for place in options.data if "=" not in place)
+    about = options.plan, options.models, dict(place.split("=", 1) for place in options.data)
+    settings: dict[str, Any] = {name: getattr(options, name) for name in ("limit", "device", "overwrite")}
+    if not options.dry_run:
+        return read_plan(write_preset(*about, options.out, **settings), options.out)
     with TemporaryDirectory() as folder:
-        plan = read_plan(write_preset(*about, Path(folder), **own), chosen.out)
-    if not chosen.overwrite:
-        check_folder(chosen.out, plan.title)
+        plan = read_plan(write_preset(*about, Path(folder), **settings), options.out)
+    if not options.overwrite:
+        check_folder(options.out, plan.title)
     return plan

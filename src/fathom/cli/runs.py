@@ -248,8 +248,8 @@ def compare(options: CompareOptions, printed: TableOptions) -> None:
 def diff(options: DiffOptions, printed: TableOptions) -> None:
     from fathom.results.diff import diff as compare_two
 
-    chosen = dict(options)
-    printed.present(compare_two(listed=chosen.pop("list_"), **chosen), "diff")
+    settings = dict(options)
+    printed.present(compare_two(listed=settings.pop("list_"), **settings), "diff")
 
 
 def report(options: ReportOptions) -> None:

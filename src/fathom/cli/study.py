@@ -61,40 +61,40 @@ class StudyOfModels(PrintOptions):
 
 
 def _command(study: Study) -> Callable[..., None]:
-    def of_runs(chosen: StudyOfRuns, given: Given) -> None:
+    def of_runs(typed: StudyOfRuns, free: Given) -> None:
         from fathom.store.folder import RunFolder, run_path
 
         opener: Callable[[Path], RunFolder] = RunFolder if study.leaves_out else RunFolder.open
-        opened = (partial(opener, run_path(path)) for path in chosen.runs)
-        options, *folders = all_of(partial(_options, study, given), *opened)
-        _show(study, study.analyse(folders, **dict(options)), chosen)
+        opened = (partial(opener, run_path(path)) for path in typed.runs)
+        options, *folders = all_of(partial(_options, study, free), *opened)
+        _show(study, study.analyse(folders, **dict(options)), typed)
 
-    def of_models(chosen: StudyOfModels, given: Given) -> None:
+    def of_models(typed: StudyOfModels, free: Given) -> None:
         from fathom.probes.models import open_model
 
-        options = _options(study, given)
+        options = _options(study, free)
         with starting(f"{study.name} study: loading libraries"):
             from fathom.plans.forecast import forecast_study
 
             import_module(study.module)
-        if chosen.dry_run:
+        if typed.dry_run:
             with shown("estimating runs") as progress:
-                chosen.show([forecast_study(study, chosen.models, chosen.data, options, chosen.out, progress)])
+                typed.show([forecast_study(study, typed.models, typed.data, options, typed.out, progress)])
             return
-        loaders = [(name, partial(open_model, name, options=options)) for name in chosen.models]
-        _show(study, study.analyse(loaders, chosen.data, options, chosen.out, line), chosen)
+        loaders = [(name, partial(open_model, name, options=options)) for name in typed.models]
+        _show(study, study.analyse(loaders, typed.data, options, typed.out, line), typed)
 
     return of_models if study.takes == "models" else of_runs
 
 
-def _options(study: Study, given: Given) -> Any:
-    refuse(f"--{name}: a study needs whole runs: remove it" for name in WHOLE if name in given)
-    return parse_options(study.options, given)
+def _options(study: Study, free: Given) -> Any:
+    refuse(f"--{name}: a study needs whole runs: remove it" for name in WHOLE if name in free)
+    return parse_options(study.options, free)
 
 
-def _show(study: Study, findings: Any, chosen: StudyOfRuns | StudyOfModels) -> None:
+def _show(study: Study, findings: Any, typed: StudyOfRuns | StudyOfModels) -> None:
     """Print the tables; with a folder, save them, further tables and the plots there."""
-    drawn = chosen.out is None or study.save(findings, chosen.out, chosen.overwrite)
-    chosen.show(study.tables(findings), study.conclude(findings))
+    drawn = typed.out is None or study.save(findings, typed.out, typed.overwrite)
+    typed.show(study.tables(findings), study.conclude(findings))
     if not drawn:
         say("no picture: pip install 'fathom-lm[report]' draws one", err=True)

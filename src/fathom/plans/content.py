@@ -94,8 +94,8 @@ class RunsPart(_Part):
     @property
     def options(self) -> Given:
         """The keys that are options of the runs."""
-        own = set() if self.kind is None else self.kind.part.model_fields.keys()
-        return {key: value for key, value in self.further.items() if key not in own}
+        kind_keys = set() if self.kind is None else self.kind.part.model_fields.keys()
+        return {key: value for key, value in self.further.items() if key not in kind_keys}
 
 
 class StudyPart(_Part):
@@ -226,8 +226,8 @@ class PlanFaults:
         """Return file, line and key."""
         ways = [where[:end] for end in range(len(where), 0, -1)]
         dashed = [(*way[:-1], way[-1].replace("_", "-")) for way in ways]
-        known = next((way for pair in zip(ways, dashed, strict=True) for way in pair if way in self.positions), ())
-        line = f":{self.positions[known]}" if known else ""
+        found = next((way for pair in zip(ways, dashed, strict=True) for way in pair if way in self.positions), ())
+        line = f":{self.positions[found]}" if found else ""
         return f"{self.file}{line}: {'.'.join(where)}"
 
     def add_invalid(self, error: ValidationError, keys: Iterable[str], part: Where = ()) -> None:
@@ -263,9 +263,9 @@ def read_content(file: Path) -> tuple[PlanContent, PlanFaults]:
 
 def parse_added(kind: type[Content], part: _Part, where: Where, faults: PlanFaults) -> Content | None:
     """Parse the keys that a kind of runs adds to a part; None, with faults, if some are wrong."""
-    given = {key: value for key, value in part.further.items() if key in kind.model_fields}
+    added = {key: value for key, value in part.further.items() if key in kind.model_fields}
     try:
-        return kind(**given)
+        return kind(**added)
     except ValidationError as error:
         faults.add_invalid(error, kind.model_fields, where)
         return None
@@ -293,15 +293,15 @@ def in_full(content: Given) -> Given:
     return full
 
 
-def with_paths(kind: type[BaseModel], given: Given, base: Path) -> Given:
+def with_paths(kind: type[BaseModel], options: Given, base: Path) -> Given:
     """Return options in which those that are paths are relative to the file's folder."""
     paths = {
         name: path_from(value, base)
-        for name, value in given.items()
+        for name, value in options.items()
         if isinstance(value, str) and name in kind.model_fields
         if Path in (kind.model_fields[name].annotation, *get_args(kind.model_fields[name].annotation))
     }
-    return given | paths
+    return options | paths
 
 
 def path_from(place: str, base: Path) -> str:

@@ -148,13 +148,13 @@ def _study(
 ) -> StudyResult:
     """Make a study and save its tables and plots. If a run failed, only a study that leaves out runs is made."""
     study, name = planned.study, planned.name
-    chosen = [runs[run] for run in planned.runs]
-    failed = [run.name for run, state in chosen if state.run is None]
-    if failed and study.takes != "cells" and not (study.leaves_out and len(failed) < len(chosen)):
+    members = [runs[run] for run in planned.runs]
+    failed = [run.name for run, state in members if state.run is None]
+    if failed and study.takes != "cells" and not (study.leaves_out and len(failed) < len(members)):
         return StudyResult(name, why=f"needs runs that failed or are missing: {', '.join(failed)}")
-    folders = list({id(state.run): state.run for _, state in chosen if state.run is not None}.values())
+    folders = list({id(state.run): state.run for _, state in members if state.run is not None}.values())
     if study.takes == "cells":
-        findings = study.analyse([study.state_of_cell(run, state) for run, state in chosen], **dict(planned.options))
+        findings = study.analyse([study.state_of_cell(run, state) for run, state in members], **dict(planned.options))
     elif planned.models:
         place = out / RUNS / "of-studies" / name
         findings = study.analyse(planned.models, planned.data, planned.options, place, line)

@@ -173,10 +173,10 @@ class PlannedRuns:
 
     def _options(self, entry: Entry, layers: Sequence[tuple[Where, Given]]) -> Any:
         """Return the options of a run, in which later layers win; None, with faults, if some are wrong."""
-        given = {name: value for _, layer in layers for name, value in layer.items()}
+        merged = {name: value for _, layer in layers for name, value in layer.items()}
         for where, name in ((place, name) for name in FOR_ALL for place, layer in layers if name in layer):
             self.faults.add((*where, name), f"it is for all runs: give --{name} to fathom plan")
-        given = with_paths(entry.options, given, self.base) | dict.fromkeys(["part"])
+        given = with_paths(entry.options, merged, self.base) | dict.fromkeys(["part"])
         return self.parse(entry.options, f"{entry.name} probe", given, layers)
 
     def parse(

@@ -53,8 +53,8 @@ def run_states(plan: Plan, out: Path, opened: Opened) -> list[RunState]:
         else:
             state, left = (CHANGED, 1.0) if run.step in changed else _state(run.step)
             rows.append(RunState(run.name, state, left, run.step))
-    own = [study for study in plan.studies if study.models]
-    return rows + [RunState(f"runs of {study.name}", "made by the study", 1.0, None) for study in own]
+    with_runs = [study for study in plan.studies if study.models]
+    return rows + [RunState(f"runs of {study.name}", "made by the study", 1.0, None) for study in with_runs]
 
 
 def _state(step: Step) -> tuple[str, float]:
@@ -121,8 +121,8 @@ def _table(
     left = [(state, state.step) for state in states if state.left and state.step is not None]
     left.sort(key=lambda pair: pair[1].model)  # the shape of each model is opened once
     rows: dict[str, dict[str, Any]] = {state.run: {"run": state.run, "state": state.state} for state in states}
-    own = ", ".join(state.run for state in states if state.step is None)
-    notes = dict.fromkeys([*about, f"not estimated: {own}"] if own else about)
+    unestimated = ", ".join(state.run for state in states if state.step is None)
+    notes = dict.fromkeys([*about, f"not estimated: {unestimated}"] if unestimated else about)
     minutes, timed = 0.0, 0
     estimates: dict[str, Any] = {}  # steps of equal work share one
     for number, ((run, _, share, _), step) in enumerate(left):
@@ -135,16 +135,16 @@ def _table(
             continue
         found = estimates[step.work]
         notes |= dict.fromkeys(f"assumed: {note}" for note in found.assumes)
-        known = found._asdict()
-        rows[run] |= {name: known.get(name) for name in ("queries", "texts", "tokens", "calls")}
+        numbers = found._asdict()
+        rows[run] |= {name: numbers.get(name) for name in ("queries", "texts", "tokens", "calls")}
         if found.seconds is not None:
             minutes, timed = minutes + found.seconds * share / 60, timed + 1
             rows[run] |= {"minutes": found.seconds * share / 60}
-        if known.get("memory") is not None:
-            rows[run] |= {"GB": known["memory"] / 1e9}
+        if numbers.get("memory") is not None:
+            rows[run] |= {"GB": numbers["memory"] / 1e9}
     distinct = [state for state in states if not state.state.startswith("same as")]
     total = f"{sum(state.left == 0 for state in distinct)} of {len(distinct)} runs finished"
-    about = "about" if timed == len(left) and not own else "more than"
+    about = "about" if timed == len(left) and not unestimated else "more than"
     ahead = f"; {about} {duration(60 * minutes)} left for the others, one after the other" if timed else ""
     columns = ("run", "state", *dict.fromkeys(name for row in rows.values() for name in list(row)[2:] if row[name]))
     return Table.of(

@@ -59,9 +59,11 @@ def write_preset(
 def check_folder(out: Path, title: str) -> None:
     """Refuse a folder whose tables a preset would remove. :raises BadInput: it has those of another one."""
     file = out / WRITTEN_PLAN
-    other = read_yaml(file).get("title") if file.is_file() else title
-    if other != title:
-        raise BadInput(f"{file} is the plan of '{other}', not of '{title}': choose another --out, or give --overwrite")
+    title_there = read_yaml(file).get("title") if file.is_file() else title
+    if title_there != title:
+        raise BadInput(
+            f"{file} is the plan of '{title_there}', not of '{title}': choose another --out, or give --overwrite"
+        )
 
 
 def fill_preset(
@@ -112,25 +114,25 @@ def fill_runs(
         if "kinds" not in run:
             filled[name] = run
             continue
-        own = {key: value for key, value in run.items() if key != "kinds"}
-        wanted = [model for model, known in kinds.items() if known & set(separated(run["kinds"]))]
+        settings = {key: value for key, value in run.items() if key != "kinds"}
+        wanted = [model for model, model_kinds in kinds.items() if model_kinds & set(separated(run["kinds"]))]
         if not wanted:
             skipped[name] = list(separated(run["kinds"]))
         elif kind := next((kind for kind in KINDS.entries() if kind.name in run), None):
-            filled |= kind.fill(name, own, {model: models[model] for model in wanted})
+            filled |= kind.fill(name, settings, {model: models[model] for model in wanted})
         else:
-            filled[name] = {"models": wanted, **own}
+            filled[name] = {"models": wanted, **settings}
     return filled, skipped
 
 
-def kinds_of(given: Sequence[str], models: Iterable[str]) -> dict[str, set[str]]:
+def kinds_of(names: Sequence[str], models: Iterable[str]) -> dict[str, set[str]]:
     """Return the kind and the type of each model.
 
-    :param given: names or folders. :param models: short names.
+    :param names: names or folders. :param models: short names.
     :raises BadInput: a model is missing, or its kind is unknown.
     """
     kinds = {}
-    for name, model in zip(models, given, strict=True):
+    for name, model in zip(models, names, strict=True):
         config = find_model(model)[1]
         kinds[name] = {str(attention_of(config, model)).replace("bidirectional", "masked"), str(config.model_type)}
     return kinds
@@ -141,7 +143,9 @@ def _fill_studies(studies: dict[str, Given], kinds: Mapping[str, set[str]]) -> d
     skipped = {}
     for name, part in list(studies.items()):
         wanted = list(separated(part.pop("kinds", ())))
-        part.update({"models": [model for model, own in kinds.items() if own & set(wanted)]} if wanted else {})
+        part.update(
+            {"models": [model for model, model_kinds in kinds.items() if model_kinds & set(wanted)]} if wanted else {}
+        )
         if wanted and not part["models"]:
             del studies[name]
             skipped[name] = wanted
@@ -150,12 +154,14 @@ def _fill_studies(studies: dict[str, Given], kinds: Mapping[str, set[str]]) -> d
 
 def _fill_data(content: Given, places: Mapping[str, str], limit: int | None) -> dict[str, Given]:
     """Set places and limits of data, and remove those that are not here. :returns: their needs, by name."""
-    known: dict[str, Given] = content["data"]
+    planned: dict[str, Given] = content["data"]
     refuse(
-        f"--data {name}: expected NAME=FOLDER, NAME one of {', '.join(known)}" for name in places if name not in known
+        f"--data {name}: expected NAME=FOLDER, NAME one of {', '.join(planned)}"
+        for name in places
+        if name not in planned
     )
     missing: dict[str, Given] = {}
-    for name, part in list(known.items()):
+    for name, part in list(planned.items()):
         needs = part.pop("needs", {})
         part["data"] = absolute(places.get(name, part["data"]))
         part.update({} if limit is None else {"limit": limit})
@@ -165,7 +171,7 @@ def _fill_data(content: Given, places: Mapping[str, str], limit: int | None) -> 
             if name in places:
                 raise
             missing[name] = needs
-            del known[name]
+            del planned[name]
     return missing
 
 
@@ -194,14 +200,14 @@ def _lines(missing: Mapping[str, Given]) -> list[str]:
     """Say which data are missing, where they are published, under which licence, and how to get them."""
     lines = []
     for needs, names in grouped((tuple(sorted(needs.items())), name) for name, needs in missing.items()).items():
-        given = {"title": names[0], "home": "", "licence": "", "get": ""}
+        about = {"title": names[0], "home": "", "licence": "", "get": ""}
         if entry := catalogue().get(dict(needs).get("entry", "")):
-            given = {"title": entry.name, "home": entry.home, "licence": entry.licence, "get": entry.preparation}
-        given |= dict(needs)
-        command = f"type {given['get']}, or " if given["get"] else ""
+            about = {"title": entry.name, "home": entry.home, "licence": entry.licence, "get": entry.preparation}
+        about |= dict(needs)
+        command = f"type {about['get']}, or " if about["get"] else ""
         folders = " ".join(f"--data {name}=FOLDER" for name in names)
         lines.append(
-            f"{given['title']} ({', '.join(names)}) is not here: published at {given['home']}, licence "
-            f"{given['licence']}; {command}give {folders}"
+            f"{about['title']} ({', '.join(names)}) is not here: published at {about['home']}, licence "
+            f"{about['licence']}; {command}give {folders}"
         )
     return lines

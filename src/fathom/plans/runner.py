@@ -162,7 +162,7 @@ def _make_part(
         for step in (*part.share(shared), *reversed(shared)):
             why = make_if_free(step, opened, line(f"[{board.done + 1}/{board.total}] {step}"))
             if why is not None:
-                board.ended(step, why, sum(not _is_left(other, False) for other in steps))
+                board.ended(step, why, sum(not _is_left(shared_step, False) for shared_step in steps))
 
 
 @contextmanager

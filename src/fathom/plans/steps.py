@@ -40,9 +40,9 @@ class Opened:
 
     def is_first(self, probe: object, model: str) -> bool:
         """Return whether a probe of a model is asked for the first time."""
-        known = (probe, model) in self._warm
+        was_asked = (probe, model) in self._warm
         self._warm.add((probe, model))
-        return not known
+        return not was_asked
 
     def data(self, data: str | Path | QuerySet, columns: Order | None = None) -> QuerySet:
         """Read a data set once. :param columns: order of the columns in files of triples."""

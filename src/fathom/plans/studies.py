@@ -49,15 +49,15 @@ def plan_studies(
     content: PlanContent, runs: Sequence[PlannedStep], base: Path, faults: PlanFaults
 ) -> list[PlannedStudy]:
     """Return all studies; a fault for each that is wrong. :param base: folder to which paths are relative."""
-    known = {study.name: study for study in (COMPARISON, *STUDIES.entries())}
+    available = {study.name: study for study in (COMPARISON, *STUDIES.entries())}
     planned: list[PlannedStudy] = []
     for name, part in content.studies.items():
         add: Add = partial(faults.add_at, "studies", name)
         if not content.data.keys() >= set(part.needs):
             continue
-        study = known.get(part.study or name)
+        study = available.get(part.study or name)
         if study is None:
-            add("study", f"no study '{part.study or name}'; {nearest(part.study or name, known)}")
+            add("study", f"no study '{part.study or name}'; {nearest(part.study or name, available)}")
         elif study.takes == "models":
             planned += _with_own_runs(name, part, study, content, base, add)
         else:
@@ -71,10 +71,10 @@ Add = Callable[[str, str], None]
 """Takes a key of a study, and a fault."""
 
 
-def _parsed(kind: type[BaseModel], given: Given, base: Path, add: Add) -> Any:
+def _parsed(kind: type[BaseModel], options: Given, base: Path, add: Add) -> Any:
     """Return the options of a study; None, with faults, if some are wrong."""
     try:
-        return kind(**with_paths(kind, given, base))
+        return kind(**with_paths(kind, options, base))
     except ValidationError as error:
         for option, fault in option_faults(kind, error):
             add(option, fault)
@@ -85,18 +85,18 @@ def _of_runs(
     name: str, part: StudyPart, study: Study, content: PlanContent, runs: Sequence[PlannedStep], base: Path, add: Add
 ) -> Iterator[PlannedStudy]:
     """Yield a study of runs, or one for each value of ``each``."""
-    chosen, each = matching(part.runs, runs, partial(add, "runs"), content.is_partial), part.each
+    members, each = matching(part.runs, runs, partial(add, "runs"), content.is_partial), part.each
     if study.takes == "cells":
-        cells = [run for run in chosen if study.cell_of(run) is not None]
-        if chosen and not cells:
+        cells = [run for run in members if study.cell_of(run) is not None]
+        if members and not cells:
             add("runs", f"this study takes {study.cells}")
-        chosen, each = cells, each or ("data",) * (len({run.keys["data"] for run in cells}) > 1)
-    kinds = dict.fromkeys(key for run in chosen for key in run.keys)
-    for missing in (key for key in each if chosen and key not in kinds):
+        members, each = cells, each or ("data",) * (len({run.keys["data"] for run in cells}) > 1)
+    kinds = dict.fromkeys(key for run in members for key in run.keys)
+    for missing in (key for key in each if members and key not in kinds):
         add("each", f"its runs have no '{missing}'; {nearest(missing, kinds)}")
-    groups = grouped(("/".join((name, *(run.keys.get(key, "-") for key in each))), run) for run in chosen)
-    for own in groups.values() if study.takes == "cells" else ():
-        for cell, same in grouped((study.cell_of(run), run.name) for run in own).items():
+    groups = grouped(("/".join((name, *(run.keys.get(key, "-") for key in each))), run) for run in members)
+    for group in groups.values() if study.takes == "cells" else ():
+        for cell, same in grouped((study.cell_of(run), run.name) for run in group).items():
             if len(same) > 1:
                 add(
                     "runs",
@@ -104,11 +104,13 @@ def _of_runs(
                 )
     options = _parsed(study.options, part.options, base, add)
     if options is not None and study.takes == "cells":
-        for option, fault in study.option_faults(options, [run for run, own in content.runs.items() if own.kind]):
+        for option, fault in study.option_faults(
+            options, [run for run, runs_part in content.runs.items() if runs_part.kind]
+        ):
             add(option, fault)
     if options is not None:
-        for path, own in groups.items():
-            yield PlannedStudy(path, study, options, tuple(run.name for run in own))
+        for path, group in groups.items():
+            yield PlannedStudy(path, study, options, tuple(run.name for run in group))
 
 
 def _with_own_runs(
@@ -135,8 +137,8 @@ def _with_own_runs(
 def _loader(name: str, content: PlanContent, options: ProbeOptions, base: Path) -> Callable[[], Any]:
     """Return a function that loads a model with the options that the plan gives it."""
     part = content.models[name]
-    own = {key: value for key, value in part.options.items() if key in type(options).model_fields}
-    return partial(open_model, path_from(part.model, base), options.model_copy(update=own))
+    changed = {key: value for key, value in part.options.items() if key in type(options).model_fields}
+    return partial(open_model, path_from(part.model, base), options.model_copy(update=changed))
 
 
 def matching(
@@ -146,13 +148,13 @@ def matching(
 
     :param add: called with a fault for a pattern without any, unless the plan is partial.
     """
-    chosen: dict[str, PlannedStep] = {}
+    matched: dict[str, PlannedStep] = {}
     for pattern in patterns:
         found = {run.name: run for run in runs if _matches(pattern, run.name)}
         if runs and not found and not is_partial:
             add(f"no run '{pattern}'; {nearest(pattern, [run.name for run in runs])}")
-        chosen |= found
-    return list(chosen.values())
+        matched |= found
+    return list(matched.values())
 
 
 def _matches(pattern: str, name: str) -> bool:

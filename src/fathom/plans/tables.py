@@ -71,31 +71,33 @@ def plan_tables(
             values = read_values(file)
         except BadInput as error:
             faults.add(("values",), "; ".join(error.faults))
-    for other in values.keys() - content.tables.keys():
-        faults.add(("values",), f"{content.values}: no table '{other}' under tables; {nearest(other, content.tables)}")
+    for unknown in values.keys() - content.tables.keys():
+        faults.add(
+            ("values",), f"{content.values}: no table '{unknown}' under tables; {nearest(unknown, content.tables)}"
+        )
     models = {name: path_from(part.model, base) for name, part in content.models.items()}
     facts = {name: part.facts for name, part in content.data.items() if part.facts is not None}
     planned = []
     for name, part in content.tables.items():
         add = partial(faults.add_at, "tables", name)
-        known = {label for key, study in content.studies.items() for label in (key, study.study or key)}
+        labels = {label for key, study in content.studies.items() for label in (key, study.study or key)}
         if sum(map(bool, (part.columns, part.study, part.statistics, part.wrong))) != 1:
             add("", "expected one of columns:, study:, statistics: and wrong:")
-        if part.study and part.study not in known and not content.is_partial:
-            add("study", f"no study '{part.study}' in this plan; {nearest(part.study, known)}")
+        if part.study and part.study not in labels and not content.is_partial:
+            add("study", f"no study '{part.study}' in this plan; {nearest(part.study, labels)}")
         for missing in (source for source in part.data if source not in content.data and not content.is_partial):
             add("data", f"no '{missing}' under data; {nearest(missing, content.data)}")
-        chosen = {"": part.runs} if part.wrong else {title: column.runs for title, column in part.columns.items()}
-        own = {
+        patterns_of = {"": part.runs} if part.wrong else {title: column.runs for title, column in part.columns.items()}
+        runs_of = {
             title: [run.name for run in matching(patterns, runs, partial(add, f"columns.{title}"), content.is_partial)]
-            for title, patterns in chosen.items()
+            for title, patterns in patterns_of.items()
         }
         data = {source: path_from(content.data[source].data, base) for source in part.data if source in content.data}
-        empty = [title for title, names in own.items() if not names]
-        nothing = (own and len(empty) == len(own)) or (part.complete and empty) or (part.data and not data)
+        empty = [title for title, names in runs_of.items() if not names]
+        nothing = (runs_of and len(empty) == len(runs_of)) or (part.complete and empty) or (part.data and not data)
         nothing = nothing or (part.study and part.study not in studies) or not content.data.keys() >= set(part.needs)
         if not (nothing and content.is_partial):
-            planned.append(PlannedTable(name, part, own, data, models, facts, values.get(name, {})))
+            planned.append(PlannedTable(name, part, runs_of, data, models, facts, values.get(name, {})))
     return planned
 
 
@@ -131,11 +133,11 @@ def make_table(
         return [_joined(planned, opened)]
     if part.study:
         of_name = [result for _, result in studies if result.name.partition("/")[0] == part.study]
-        own = of_name or [result for name, result in studies if name == part.study]
-        if whys := [f"{result.name}: {result.why}" for result in own if result.why]:
+        results = of_name or [result for name, result in studies if name == part.study]
+        if whys := [f"{result.name}: {result.why}" for result in results if result.why]:
             raise BadInput(whys)
-        names = [result.name.partition("/")[2] or result.name * (len(own) > 1) for result in own]
-        tables = [(of, table) for of, result in zip(names, own, strict=True) for table in result.tables]
+        names = [result.name.partition("/")[2] or result.name * (len(results) > 1) for result in results]
+        tables = [(of, table) for of, result in zip(names, results, strict=True) for table in result.tables]
     else:
         tables = [("", _wrong(*runs[name], part)) for name in planned.runs[""] if runs[name][1].run is not None]
     taken = [(of, _kept(table, part.keep)) for of, table in tables if table.title.startswith(part.title)]
@@ -162,7 +164,7 @@ def _kept(table: Table, keep: Sequence[str]) -> Table:
     names = [column for name in keep for column in (name, *table.numbers.get(name, ())) if column in table.columns]
     places = [table.columns.index(name) for name in names]
     rows = tuple(tuple(row[place] for place in places) for row in table.rows)
-    numbers = {name: own for name, own in table.numbers.items() if name in names}
+    numbers = {name: ends for name, ends in table.numbers.items() if name in names}
     return replace(table, columns=tuple(names), rows=rows, numbers=numbers)
 
 
@@ -174,8 +176,8 @@ def _joined(planned: PlannedTable, opened: Opened) -> Table:
     for name, table in _statistics(planned, opened):
         notes, key = notes | dict.fromkeys(table.notes), table.columns[0]
         for row in table.objects():
-            own = {f"{name} {head}": cell for head, cell in row.items() if head != key and head in (keep or row)}
-            rows.setdefault(str(row[key]), {key: str(row[key])}).update(own)
+            cells = {f"{name} {head}": cell for head, cell in row.items() if head != key and head in (keep or row)}
+            rows.setdefault(str(row[key]), {key: str(row[key])}).update(cells)
         formats |= {f"{name} {head}": form for head, form in table.formats.items()}
     return with_paper(planned, Table.of(rows.values(), planned.title, notes, formats=formats), (key,))
 
@@ -194,7 +196,7 @@ def _statistics(planned: PlannedTable, opened: Opened) -> Iterator[tuple[str, Ta
 
 
 def _of_runs(planned: PlannedTable, runs: Mapping[str, tuple[PlannedStep, StepState]]) -> Table:
-    wanted = dict.fromkeys(name for own in planned.runs.values() for name in own)
+    wanted = dict.fromkeys(name for group in planned.runs.values() for name in group)
     finished = {name: (runs[name][0], run) for name in wanted if (run := runs[name][1].run) is not None}
     lacking = ", ".join(name for name in wanted if name not in finished)
     if not finished:
@@ -224,19 +226,21 @@ def with_paper(
     texts = [" ".join(filter(None, key)).casefold() for key in keyed]
     values = [{name: planned.values.get((text, name.casefold())) for name in names} for text in texts]
     counts = FACTS if FACTS not in table.numbers else ""
-    printed = [name for name in names if name != counts and any(own[name] is not None for own in values)]
+    printed = [name for name in names if name != counts and any(of_paper[name] is not None for of_paper in values)]
     if not printed:
         return replace(table, notes=(*table.notes, *part.notes))
     last = {[name, *table.numbers.get(name, ())][-1]: name for name in printed}
     columns = [column for name in names for column in (name, *([f"{last[name]} {PAPER}"] if name in last else []))]
     cells = []
-    for key, row, own in zip(keyed, rows, values, strict=True):
-        known = {name: value for name in printed if (value := own[name]) is not None and row[name] is not None}
-        known = {name: value for name, value in known.items() if SPREAD not in name}
-        is_other = own.get(counts) not in (None, row.get(counts))
-        compared = {name: value for name, value in known.items() if not is_other and (key, name) not in other}
-        verdict = _verdict(part, row, compared) if compared else "other data" if known else None
-        row |= {f"{name} {PAPER}": _like(row[name], own[name]) for name in printed}
+    for key, row, of_paper in zip(keyed, rows, values, strict=True):
+        comparable = {
+            name: value for name in printed if (value := of_paper[name]) is not None and row[name] is not None
+        }
+        comparable = {name: value for name, value in comparable.items() if SPREAD not in name}
+        is_other = of_paper.get(counts) not in (None, row.get(counts))
+        compared = {name: value for name, value in comparable.items() if not is_other and (key, name) not in other}
+        verdict = _verdict(part, row, compared) if compared else "other data" if comparable else None
+        row |= {f"{name} {PAPER}": _like(row[name], of_paper[name]) for name in printed}
         cells.append((*(row[name] for name in columns), verdict))
     formats = {f"{name} {PAPER}": table.formats[name] for name in printed if name in table.formats}
     return replace(

@@ -35,14 +35,14 @@ def write_plan(
     :param design: of models that have none in their folder.
     :raises BadInput: a model is missing or has no design, an unknown probe, or no template that all models lack.
     """
-    known: Mapping[str, Any] = read_yaml(RUNS)
-    names = known.keys() | {run["probe"] for run in known.values()}
+    plan_runs: Mapping[str, Any] = read_yaml(RUNS)
+    names = plan_runs.keys() | {run["probe"] for run in plan_runs.values()}
     refuse(f"--probes {probe}: expected some of {', '.join(sorted(names))}" for probe in probes if probe not in names)
     queryset = read(data)
     for model in models:
         _check_design(model, design, queryset)
     filled = fill_models(models, device)
-    wanted = {name: run for name, run in known.items() if not probes or name in probes or run["probe"] in probes}
+    wanted = {name: run for name, run in plan_runs.items() if not probes or name in probes or run["probe"] in probes}
     runs, _ = fill_runs(wanted, kinds_of(models, filled), filled)
     unseen = _unseen([design or Path(model) / FILE for model in models], queryset)
     for run in runs.values():
@@ -50,13 +50,13 @@ def write_plan(
             run["templates"] = unseen
         if limit is not None:
             run.setdefault("limit", limit)
-    given = {"design": str(design.absolute())} if design is not None else {}
+    design_option = {"design": str(design.absolute())} if design is not None else {}
     content = {
         "title": "Which probe tells what the model has read?",
         "models": filled,
         "data": {"data": absolute(data)},
         "runs": runs,
-        "studies": {"validity": {"runs": ["*"], **given}},
+        "studies": {"validity": {"runs": ["*"], **design_option}},
     }
     return write_plan_file(content, out)
 
@@ -83,7 +83,7 @@ def _unseen(designs: Sequence[Path], data: QuerySet) -> list[int]:
     unseen = [
         number
         for number in range(max(map(len, templates), default=0))
-        if not any(number < len(own) and own[number].text in read_texts for own in templates)
+        if not any(number < len(of_relation) and of_relation[number].text in read_texts for of_relation in templates)
     ]
     if not unseen:
         raise BadInput(

@@ -42,30 +42,32 @@ def write_plan(
     locate(data)
     if probe and probe not in PROBES:
         raise BadInput(f"--probe {probe}: expected one of {', '.join(PROBES)}")
-    given = [name for place in checkpoints for name in _expanded(place)]
-    names, notes = _usable(given, tokenizer)
+    expanded = [name for place in checkpoints for name in _expanded(place)]
+    names, notes = _usable(expanded, tokenizer)
     if not names:
         raise BadInput(notes)
     models = {short: _planned(name) for short, name in zip(folder_names(names), names, strict=True)}
     content = dict(read_yaml(CONTENT))
-    own = {"probe": probe or None, "tokenizer": tokenizer, **options}
-    content["runs"] = {RUNS: content["runs"][RUNS] | {name: value for name, value in own.items() if value is not None}}
+    settings = {"probe": probe or None, "tokenizer": tokenizer, **options}
+    content["runs"] = {
+        RUNS: content["runs"][RUNS] | {name: value for name, value in settings.items() if value is not None}
+    }
     content["data"] = {"data": absolute(data)}
     earlier = {name: one for name, one in _evaluated(out).items() if one not in models.values()}
     content["models"] = earlier | models
-    return write_plan_file(content, out, grows="models"), [*notes, *_gaps([*earlier, *names], given)]
+    return write_plan_file(content, out, grows="models"), [*notes, *_gaps([*earlier, *names], expanded)]
 
 
-def _expanded(given: str) -> list[str]:
-    """Return the numbered folders in a folder, in the order of their numbers; without any, what is given.
+def _expanded(place: str) -> list[str]:
+    """Return the numbered folders in a folder, in the order of their numbers; without any, the folder itself.
 
     A checkpoint may contain a numbered folder that is none: DeepSpeed saves its state in ``global_step300``.
     """
-    inner = [path for path in Path(given).iterdir() if path.is_dir()] if Path(given).is_dir() else []
+    inner = [path for path in Path(place).iterdir() if path.is_dir()] if Path(place).is_dir() else []
     numbered = {path: int(found[1]) for path in inner if (found := _NUMBERED.fullmatch(path.name))}
-    if _has_configuration(Path(given)) and not any(map(_has_configuration, numbered)):
-        return [given]
-    return [str(path) for path in sorted(numbered, key=numbered.__getitem__)] or [given]
+    if _has_configuration(Path(place)) and not any(map(_has_configuration, numbered)):
+        return [place]
+    return [str(path) for path in sorted(numbered, key=numbered.__getitem__)] or [place]
 
 
 def _has_configuration(folder: Path) -> bool:
@@ -91,10 +93,14 @@ def _usable(names: Sequence[str], tokenizer: str | None) -> tuple[list[str], lis
         else:
             sizes[name] = {size: getattr(config.get_text_config(), size, None) for size in _SIZES}
     usual = max(sizes, key=lambda name: list(sizes.values()).count(sizes[name]), default="")
-    for name, own in sizes.items():
-        if other := [f"{one} {own[one]}, not {sizes[usual][one]}" for one in own if own[one] != sizes[usual][one]]:
-            notes.append(f"{name} is left out: it is of another model than {usual} ({', '.join(other)})")
-    return [name for name, own in sizes.items() if own == sizes[usual]], notes
+    for name, size in sizes.items():
+        if differing := [
+            f"{attribute} {size[attribute]}, not {sizes[usual][attribute]}"
+            for attribute in size
+            if size[attribute] != sizes[usual][attribute]
+        ]:
+            notes.append(f"{name} is left out: it is of another model than {usual} ({', '.join(differing)})")
+    return [name for name, size in sizes.items() if size == sizes[usual]], notes
 
 
 def _evaluated(out: Path) -> dict[str, Any]:
@@ -105,12 +111,12 @@ def _evaluated(out: Path) -> dict[str, Any]:
     return {name: one for name, one in models.items() if runs[name].has_manifest() and runs[name].is_complete()}
 
 
-def _gaps(names: Sequence[str], given: Sequence[str]) -> list[str]:
+def _gaps(names: Sequence[str], expanded: Sequence[str]) -> list[str]:
     """Return a line for each step that is missing among checkpoints at regular distances.
 
-    :param given: checkpoints that are no gap, such as those that were left out with a line of their own.
+    :param expanded: checkpoints that are no gap, such as those that were left out with a line of their own.
     """
-    noted = set(map(step_of, given))
+    noted = set(map(step_of, expanded))
     pairs = list(pairwise(sorted({step for name in names if (step := step_of(name)) is not None})))
     [(usual, count)] = Counter(after - before for before, after in pairs).most_common(1) or [(0, 0)]
     return [

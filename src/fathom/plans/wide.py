@@ -63,21 +63,21 @@ def wide_table(
         rows = Rows(folder, False, options.cluster, NOT_COMPARED)
         for title, column in part.columns.items():
             if name in runs_of[title]:
-                own = RunFacts(folder, rows, _scoring(rows, column, name), keys.get("model", ""))
+                run_facts = RunFacts(folder, rows, _scoring(rows, column, name), keys.get("model", ""))
                 expected = facts.get(keys.get("data", ""))
-                is_other = options.limit is not None if expected is None else expected != len(own.facts)
-                _add(table, names[title], part, title, own, keys, is_other)
+                is_other = options.limit is not None if expected is None else expected != len(run_facts.facts)
+                _add(table, names[title], part, title, run_facts, keys, is_other)
     for title, column in part.columns.items():
         if PLACE in column.metrics:
             _add_places(table.rows, list(names[title]), column)
         table.columns.extend(name for name in names[title] if name not in table.columns)
-    chosen = {
+    ordered = {
         key: row
         for key, row in sorted(table.rows.items(), key=lambda item: _order(part, *item))
         if not part.complete or all(row.get(name) is not None for name in table.columns)
     }
     averages = {_key(AVERAGE, part): _averages(table)} if part.average else {}
-    return table._replace(rows=chosen | averages)
+    return table._replace(rows=ordered | averages)
 
 
 def _key(name: str, part: TablePart) -> Key:
@@ -93,10 +93,10 @@ def _order(part: TablePart, key: Key, row: Row) -> tuple[bool, float]:
 
 
 def _scoring(rows: Rows, column: ColumnPart, name: str) -> str:
-    known = rows.scorings
-    if column.scoring in known or (not column.scoring and len(known) == 1):
-        return column.scoring or known[0]
-    raise BadInput(f"{name} has the scorings {', '.join(known)}: a column needs scoring: with one of them")
+    scorings = rows.scorings
+    if column.scoring in scorings or (not column.scoring and len(scorings) == 1):
+        return column.scoring or scorings[0]
+    raise BadInput(f"{name} has the scorings {', '.join(scorings)}: a column needs scoring: with one of them")
 
 
 def _add(
@@ -117,15 +117,15 @@ def _add(
         if value not in parts:
             return
         facts = parts[value]
-    for keys, own in _parts(facts, (*part.rows, *filter(None, [column.each])), named):
+    for keys, part_facts in _parts(facts, (*part.rows, *filter(None, [column.each])), named):
         row_key, random = tuple(keys[key] for key in part.rows), _key(RANDOM, part)
         row = table.rows.setdefault(row_key, {key: about[key] for key in part.about})
-        for head, number in _numbers(own, column).items():
+        for head, number in _numbers(part_facts, column).items():
             name = " ".join(filter(None, (keys.get(column.each, ""), title, head)))
             names.setdefault(name)
             row[name] = number.shown(part.form) if part.form and isinstance(number, Estimate) else number
             if part.random and name not in table.rows.setdefault(random, {}):
-                table.rows[random][name] = _guess(own, column, head)
+                table.rows[random][name] = _guess(part_facts, column, head)
             if is_other:
                 table.other.update([(row_key, name), (random, name)])
 
@@ -134,30 +134,30 @@ def _parts(facts: RunFacts, keys: Sequence[str], named: Mapping[str, str]) -> It
     """Split a run by keys. :param named: values of those that are the same in all of it."""
     parts: list[tuple[dict[str, str], RunFacts]] = [({}, facts)]
     for key in keys:
-        split = _by_template if key == TEMPLATE else lambda own, key=key: own.parts(key)
+        split = _by_template if key == TEMPLATE else lambda whole, key=key: whole.parts(key)
         parts = [
-            (known | {key: value}, own)
-            for known, whole in parts
-            for value, own in ({named[key]: whole} if key in named else split(whole)).items()
+            (values | {key: value}, piece)
+            for values, whole in parts
+            for value, piece in ({named[key]: whole} if key in named else split(whole)).items()
         ]
     yield from parts
 
 
 def _by_template(facts: RunFacts) -> dict[str, RunFacts]:
-    own = facts.rows.template[facts.places]
+    templates = facts.rows.template[facts.places]
     return {
-        str(template): RunFacts(facts.run, facts.rows, facts.scoring, facts.model, facts.places[own == template])
-        for template in np.unique(own).tolist()
+        str(template): RunFacts(facts.run, facts.rows, facts.scoring, facts.model, facts.places[templates == template])
+        for template in np.unique(templates).tolist()
     }
 
 
 def _numbers(facts: RunFacts, column: ColumnPart) -> dict[str, Estimate | float | None]:
     """Return the numbers of a column, by what is added to its name."""
-    known = {name: measure(facts.rows, metric(name), facts.places) for name in column.metrics if name != PLACE}
-    numbers: dict[str, Estimate | float | None] = {_head(name, column): known.get(name) for name in column.metrics}
+    measured = {name: measure(facts.rows, metric(name), facts.places) for name in column.metrics if name != PLACE}
+    numbers: dict[str, Estimate | float | None] = {_head(name, column): measured.get(name) for name in column.metrics}
     if column.spread:
         first = metric(column.metrics[0])
-        each = [measure(facts.rows, first, own.places) for own in _by_template(facts).values()]
+        each = [measure(facts.rows, first, piece.places) for piece in _by_template(facts).values()]
         values = [estimate.value for estimate in each if estimate is not None]
         numbers[SPREAD] = stdev(values) if len(values) > 1 else None
     return numbers
@@ -182,10 +182,10 @@ def _add_places(rows: Mapping[Key, Row], names: Sequence[str], column: ColumnPar
     width = len(column.metrics) + column.spread
     for start in range(0, len(names), width):
         *deciding, place = names[start : start + column.metrics.index(PLACE) + 1]
-        known = [row for row in rows.values() if all(isinstance(row.get(name), Estimate) for name in deciding)]
-        if known:
-            scores = [[row[name].value for name in deciding] for row in known]
-            for row, value in zip(known, places(scores).tolist(), strict=True):
+        complete = [row for row in rows.values() if all(isinstance(row.get(name), Estimate) for name in deciding)]
+        if complete:
+            scores = [[row[name].value for name in deciding] for row in complete]
+            for row, value in zip(complete, places(scores).tolist(), strict=True):
                 row[place] = value
 
 
@@ -193,10 +193,10 @@ def _averages(table: Wide) -> Row:
     """Return the mean of each column of estimates over the rows."""
     averages: Row = {}
     for name in table.columns:
-        own = [row[name] for row in table.rows.values() if isinstance(row.get(name), Estimate)]
-        if own:
-            recipe = combined(name, [estimate.recipe for estimate in own], " and ")
+        estimates = [row[name] for row in table.rows.values() if isinstance(row.get(name), Estimate)]
+        if estimates:
+            recipe = combined(name, [estimate.recipe for estimate in estimates], " and ")
             averages[name] = point_estimate(
-                OVER_MODELS, recipe, fmean(estimate.value for estimate in own), len(own), own[0].form
+                OVER_MODELS, recipe, fmean(estimate.value for estimate in estimates), len(estimates), estimates[0].form
             )
     return averages

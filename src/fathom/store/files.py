@@ -79,15 +79,15 @@ def _begin(temporary: Path) -> int:
         os.close(descriptor)
 
 
-def refuse_foreign_files(folder: Path, known: Collection[str], kind: str) -> None:
-    """Check that a new folder of Fathom may be begun here: nothing is there but *known* and temporary files.
+def refuse_foreign_files(folder: Path, expected: Collection[str], kind: str) -> None:
+    """Check that a new folder of Fathom may be begun here: nothing is there but *expected* and temporary files.
 
     :param kind: what the folder is to be, such as "a run".
     :raises BadInput: it is a file, or contains something else.
     """
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file: choose another --out")
-    if folder.exists() and any(entry.name not in known and entry.suffix != ".tmp" for entry in folder.iterdir()):
+    if folder.exists() and any(entry.name not in expected and entry.suffix != ".tmp" for entry in folder.iterdir()):
         raise BadInput(f"{folder} is not empty and not {kind}: choose another --out")
 
 

@@ -357,8 +357,8 @@ def run_path(path: str | Path) -> Path:
     if not str(path).startswith(PREFIX):
         return Path(path)
     name = str(path).removeprefix(PREFIX)
-    known = {folder.name.casefold(): folder for folder in sorted(REFERENCES.glob("*"))}
-    if name.casefold() not in known:
-        names = ", ".join(f"{PREFIX}{folder.name}" for folder in known.values())
+    folders = {folder.name.casefold(): folder for folder in sorted(REFERENCES.glob("*"))}
+    if name.casefold() not in folders:
+        names = ", ".join(f"{PREFIX}{folder.name}" for folder in folders.values())
         raise BadInput(f"no run {path}: there is {names or 'none'}")
-    return known[name.casefold()]
+    return folders[name.casefold()]

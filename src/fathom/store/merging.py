@@ -50,10 +50,10 @@ def merge_runs(
 def _other_runs(runs: Sequence[RunFolder]) -> list[str]:
     first, faults = runs[0].manifest, []
     for run in runs[1:]:
-        other = run.manifest
-        lines = list(differences(compared(first["identity"]), compared(other["identity"])))
-        if not lines and other["plan"] != first["plan"]:
-            lines = [f"  plan: there {len(first['plan']):,} shards, here {len(other['plan']):,}"]
+        manifest = run.manifest
+        lines = list(differences(compared(first["identity"]), compared(manifest["identity"])))
+        if not lines and manifest["plan"] != first["plan"]:
+            lines = [f"  plan: there {len(first['plan']):,} shards, here {len(manifest['plan']):,}"]
         if lines:
             faults += [f"{run.path} is not part of the same run as {runs[0].path}: leave it out", *lines]
     return faults
@@ -68,10 +68,10 @@ def _shared_shards(runs: Sequence[RunFolder]) -> list[str]:
             if shard in first_with:
                 shared.setdefault(first_with[shard].path, []).append(shard)
             first_with.setdefault(shard, run)
-        for other, shards in shared.items():
+        for place, shards in shared.items():
             names = ", ".join(shards[:_NAMED]) + (", …" if len(shards) > _NAMED else "")
             faults.append(
-                f"{run.path} and {other} both have {len(shards):,} of the shards ({names}): give folders of different "
+                f"{run.path} and {place} both have {len(shards):,} of the shards ({names}): give folders of different "
                 "parts, such as --part 1/2 and --part 2/2"
             )
     return faults

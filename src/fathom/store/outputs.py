@@ -150,7 +150,11 @@ def _changed_options(out: Path, signature: Json) -> str:
 def _leaves(value: object, name: str = "") -> dict[str, object]:
     if not isinstance(value, dict):
         return {name: value}
-    return {leaf: one for key, own in value.items() for leaf, one in _leaves(own, f"{name}.{key}".lstrip(".")).items()}
+    return {
+        leaf: entry
+        for key, inner in value.items()
+        for leaf, entry in _leaves(inner, f"{name}.{key}".lstrip(".")).items()
+    }
 
 
 def is_signed(out: Path, signature: Json) -> bool:
@@ -182,10 +186,10 @@ def write_output(path: Path, content: str | bytes, *, overwrite: bool = False, r
     """
     data = content.encode() if isinstance(content, str) else content
     digest = hashlib.sha256(data).hexdigest()
-    known = _recorded(path.parent) if recorded else {}
-    check_output(path, overwrite=overwrite, ours=[digest, *known.get(path.name, ())])
+    digests = _recorded(path.parent) if recorded else {}
+    check_output(path, overwrite=overwrite, ours=[digest, *digests.get(path.name, ())])
     if recorded:
-        write_json(path.parent / RECORD, known | {path.name: [*known.get(path.name, ())[-1:], digest]})
+        write_json(path.parent / RECORD, digests | {path.name: [*digests.get(path.name, ())[-1:], digest]})
     with whole_file(path) as temporary:
         temporary.write_bytes(data)
 
