@@ -118,13 +118,9 @@ def record_of(comparison: Comparison) -> ComparisonRecord:
         runs=[
             ComparedRun(
                 run=line.name,
-                model=line.outcome.model,
-                probe=line.outcome.probe,
-                scoring=line.outcome.scoring,
-                data=line.outcome.data,
-                path=line.outcome.path,
                 facts=line.facts,
                 unscored=line.left_out,
+                **{name: getattr(line.outcome, name) for name in ("model", "probe", "scoring", "data", "path")},
             )
             for line in comparison.runs
         ],

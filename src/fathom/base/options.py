@@ -118,10 +118,7 @@ def marked(kind: type[BaseModel], mark: str) -> set[str]:
 
 
 def spelling(kind: type[BaseModel], name: str) -> str:
-    """Return how a field is typed: ``--max-rank``, or the name itself of an argument.
-
-    A name may end in ``_``, where it would be a word of Python: ``from_`` is ``--from``.
-    """
+    """Return how a field is typed: ``--max-rank``; ``--from`` for ``from_``; or the name itself of an argument."""
     field = kind.model_fields.get(name)
     if field is not None and mark_of(field, "argument"):
         return name.upper()

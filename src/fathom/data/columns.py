@@ -30,7 +30,6 @@ _ROWS = 1 << 20
 class Columns:
     """The lines of a file that have as many fields as expected; others are faults, blank lines are skipped.
 
-
     ``faulty`` says whether reading had a fault, so that missing rows prove nothing about the file.
     """
 
@@ -99,10 +98,7 @@ class Columns:
             self.complain(again, lambda row: f"{kind} {values[row].as_py()!r} is repeated")
 
     def _read(self) -> pa.Table:
-        """Read the file, a second time if lines have another number of fields.
-
-        The second reading is of UTF-8 text only, as Arrow fails to hand other bytes to Python.
-        """
+        """Read the file; again if lines have another number of fields, as text, for Arrow hands on UTF-8 alone."""
         try:
             return self._parse(None)
         except pa.ArrowInvalid:

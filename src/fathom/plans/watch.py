@@ -59,12 +59,10 @@ def write_plan(
 
 
 def _expanded(place: str) -> list[str]:
-    """Return the numbered folders in a folder, in the order of their numbers; without any, the folder itself.
-
-    A checkpoint may contain a numbered folder that is none: DeepSpeed saves its state in ``global_step300``.
-    """
+    """Return the numbered folders in a folder by number, unless it is a checkpoint; without any, the folder itself."""
     inner = [path for path in Path(place).iterdir() if path.is_dir()] if Path(place).is_dir() else []
     numbered = {path: int(found[1]) for path in inner if (found := _NUMBERED.fullmatch(path.name))}
+    # DeepSpeed saves the state of a checkpoint in a folder such as global_step300.
     if _has_configuration(Path(place)) and not any(map(_has_configuration, numbered)):
         return [place]
     return [str(path) for path in sorted(numbered, key=numbered.__getitem__)] or [place]

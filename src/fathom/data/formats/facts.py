@@ -261,10 +261,7 @@ def _aliased_graph(draft: Draft, facts: Iterable[Fact], names: AnswerNames) -> K
 
 
 def _split_graph(facts: Iterable[Fact], names: AnswerNames) -> KnowledgeGraph:
-    """Make a graph of all facts with their names; it has splits unless all facts are of the split ``test``.
-
-    An id with several names has the first of the last split, which has the most about it.
-    """
+    """Make a graph of all facts, named as in the last split; without splits if all facts are of ``test``."""
     texts: dict[str, str] = {}
     aliases: dict[str, dict[str, None]] = defaultdict(dict)
     triples: dict[str, list[Triple]] = {split: [] for split in _SPLITS}

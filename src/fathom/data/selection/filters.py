@@ -220,11 +220,7 @@ class _Tally:
 
 
 def _drawn(pool: _Pool, limit: int, seed: int) -> list[int]:
-    """Draw *limit* places, in ascending order.
-
-    A reasoning question comes with the query for its premise, without which it cannot show whether the model remembers,
-    and with all queries of its item. Each counts; a group that does not fit the limit is skipped.
-    """
+    """Draw *limit* places, ascending; a reasoning question comes with its item and premise, or not at all."""
     generator, together = random.Random(seed), _together(pool)
     if not together:
         return sorted(generator.sample(range(len(pool)), limit))
