@@ -174,20 +174,20 @@ def _pair(pair: ComparedPair, metrics: list[str]) -> ComparedRuns:
         "margin_low": by_margin and _points(by_margin.low),
         "margin_high": by_margin and _points(by_margin.high),
         "secondary": [
-            MetricDifference(**_difference(name, own))
-            for name, own in list(zip(metrics, pair.differences, strict=True))[1:]
+            MetricDifference(**_difference(name, secondary))
+            for name, secondary in list(zip(metrics, pair.differences, strict=True))[1:]
         ],
     }
     decided = {"low": _points(decision.low), "high": _points(decision.high), "smallest": _points(decision.smallest)}
     return ComparedRuns.model_validate(_difference(metrics[0], primary) | about | decided | _verdict(decision))
 
 
-def _difference(metric: str, own: Difference) -> dict[str, object]:
-    number = own.number
+def _difference(metric: str, pair: Difference) -> dict[str, object]:
+    number = pair.number
     return {
         "metric": metric,
-        "first_value": _points(own.first),
-        "second_value": _points(own.second),
+        "first_value": _points(pair.first),
+        "second_value": _points(pair.second),
         "difference": _points(number.value),
         "low": _points(number.low),
         "high": _points(number.high),

@@ -170,12 +170,12 @@ def chosen_options(asked: str | Options, keywords: Given, parse: Callable[[Given
     return asked
 
 
-def parse_options(kind: type[Options], given: Given) -> Options:
+def parse_options(kind: type[Options], values: Given) -> Options:
     """Make an options object. :raises BadInput: one line per option that is unknown or out of range."""
     from pydantic import ValidationError
 
     try:
-        return kind(**given)
+        return kind(**values)
     except ValidationError as error:
         faults = option_faults(kind, error)
         missing = [fault["loc"][0] for fault in error.errors() if fault["type"] == "missing"]

@@ -231,8 +231,8 @@ def _take(chunks: list[pa.Array], starts: NDArray[np.int64], rows: NDArray[np.in
     chunk = np.searchsorted(starts, rows, side="right") - 1
     order = np.argsort(chunk, kind="stable")
     taken = [
-        pc.take(one, pa.array(rows[chunk == number] - starts[number]))
-        for number, one in enumerate(chunks)
+        pc.take(piece, pa.array(rows[chunk == number] - starts[number]))
+        for number, piece in enumerate(chunks)
         if (chunk == number).any()
     ]
     back = np.empty(len(rows), dtype=np.int64)

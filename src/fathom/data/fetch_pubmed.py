@@ -51,15 +51,15 @@ def days_of(options: FetchOptions) -> tuple[date, date]:
     return _day_of(options.from_, "--from", last=False), _day_of(options.to, "--to", last=True)
 
 
-def _day_of(given: str, option: str, *, last: bool) -> date:
+def _day_of(value: str, option: str, *, last: bool) -> date:
     """Return the first or last day of a year, a month or a day. :raises BadInput: no date."""
     try:
-        end = date.fromisoformat(str(last_day(given)))
+        end = date.fromisoformat(str(last_day(value)))
     except (ValueError, BadInput) as error:
-        raise BadInput(f"{option}: expected a date such as 2022-03-01, 2022-03 or 2022, found {given!r}") from error
-    if last or given.count("-") == 2:
+        raise BadInput(f"{option}: expected a date such as 2022-03-01, 2022-03 or 2022, found {value!r}") from error
+    if last or value.count("-") == 2:
         return end
-    return end.replace(day=1) if "-" in given else end.replace(month=1, day=1)
+    return end.replace(day=1) if "-" in value else end.replace(month=1, day=1)
 
 
 def _list_files(folder: str, on_bytes: OnBytes | None, pause_s: float) -> dict[str, date]:

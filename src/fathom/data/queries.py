@@ -267,8 +267,10 @@ class QuerySet:
         grouped: dict[int, list[Query]] = {}
         for query in queries:
             count = len(self.phrasings(query))
-            chosen = [number for number in numbers or range(count) if number < count] if count else [NO_TEMPLATE]
-            for number in chosen:
+            phrasing_numbers = (
+                [number for number in numbers or range(count) if number < count] if count else [NO_TEMPLATE]
+            )
+            for number in phrasing_numbers:
                 grouped.setdefault(number, []).append(query)
         return dict(sorted(grouped.items()))
 

@@ -153,8 +153,8 @@ def _single_tokens(
     entities, place = np.unique(tail, return_inverse=True)
     names = graph.entities.column("name").take(pa.array(entities)).to_pylist()
     texts = (names, [" " + name for name in names])
-    one = [np.array(count_tokens(text), dtype=np.int64)[place] == 1 for text in texts]
-    return [np.bincount(relation[kind], minlength=len(graph.relations)) for kind in one]
+    single = [np.array(count_tokens(text), dtype=np.int64)[place] == 1 for text in texts]
+    return [np.bincount(relation[is_single], minlength=len(graph.relations)) for is_single in single]
 
 
 def _share(part: np.int64, whole: np.int64) -> float | None:

@@ -226,8 +226,8 @@ def read_text(path: Path, bound: Bound = TEXT) -> str:
 def _not_utf8(path: Path, content: bytes, error: UnicodeDecodeError, before: int = 0) -> Unreadable:
     """:param before: number of lines before *content*."""
     line = before + content.count(b"\n", 0, error.start) + 1
-    other = " (it seems to be UTF-16)" if line == 1 and content[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
-    return Unreadable(path, line, f"not UTF-8 text{other}: save it as UTF-8")
+    hint = " (it seems to be UTF-16)" if line == 1 and content[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
+    return Unreadable(path, line, f"not UTF-8 text{hint}: save it as UTF-8")
 
 
 def text_lines(path: Path) -> Iterator[str]:

@@ -143,9 +143,9 @@ def _lite(path: Path, metadata: Json, queries: Sequence[Query], faults: Faults) 
     if not all(isinstance(positions, list) for positions in indices.values()):
         faults.note(path, None, f"{LITE} is not relation → list of positions: no lite subset")
         return {}
-    chosen = {f"{relation}/{index}" for relation, positions in indices.items() for index in positions}
-    chosen &= {query.id for query in queries}
-    return {"lite": frozenset(chosen)} if chosen else {}
+    lite = {f"{relation}/{index}" for relation, positions in indices.items() for index in positions}
+    lite &= {query.id for query in queries}
+    return {"lite": frozenset(lite)} if lite else {}
 
 
 class BearInstance(NamedTuple):

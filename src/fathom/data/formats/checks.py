@@ -130,8 +130,8 @@ def graph_notes(path: Path, graph: KnowledgeGraph) -> Iterator[str]:
 
     repeated: dict[str, list[str]] = {}
     for row, before in zip(*(rows.tolist() for rows in repeated_triples(graph)), strict=True):
-        (split, line), (other, first) = place(row), place(before)
-        what = f"of {split} also in {other}" if split != other else f"of {split or 'the graph'} repeated"
+        (split, line), (other_split, first) = place(row), place(before)
+        what = f"of {split} also in {other_split}" if split != other_split else f"of {split or 'the graph'} repeated"
         repeated.setdefault(what, []).append(f"{line} ({first})")
     if loops := [place(row)[1] for row in np.flatnonzero(graph.head == graph.tail).tolist()]:
         repeated["whose head is the tail"] = loops

@@ -87,7 +87,7 @@ def read_choices(path: Path, faults: Faults) -> Choices | None:
         name=path.resolve().name,
         queries=tuple(queries),
         candidates={item.id: CandidateSet(item.id, item.options, item.options) for item in items},
-        relations={name: Relation(name, name, (), cardinality_of(given)) for name, given in golds.items()},
+        relations={name: Relation(name, name, (), cardinality_of(answers)) for name, answers in golds.items()},
         notes=tuple(faults.notes),
         questions={item.id: item.question for item in items},
     )
@@ -188,9 +188,9 @@ def _listed(file: Path, line: int, row: Json, options: Sequence[str], faults: Fa
     if "cands" in row and (texts_of(listed) is None or len(listed) != len(options)):
         faults.add(file, line, f"'cands' must list the {len(options)} options, found {shown_value(listed)}")
         return tuple(options)
-    for one, other in zip(options, listed, strict=True):
-        if one != other:
-            faults.note(file, line, f"the prompt says {one!r}, its 'cands' {other!r}: asked as in the prompt")
+    for option, cand in zip(options, listed, strict=True):
+        if option != cand:
+            faults.note(file, line, f"the prompt says {option!r}, its 'cands' {cand!r}: asked as in the prompt")
     return tuple(listed)
 
 

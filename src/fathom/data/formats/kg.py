@@ -344,9 +344,11 @@ def write_graph(graph: KnowledgeGraph, folder: Path, templates: Templates = Mapp
     for types in map(entities.column, _types(graph)):
         typed = pc.not_equal(types, "")
         _write(folder / "entity2type.txt", ids.filter(typed), types.filter(typed))
-    own = {id_: templates[id_] for id_ in relations.column("id").to_pylist() if id_ in templates}
-    if own:
-        entries = ({"relation": id_, "templates": [template.text for template in texts]} for id_, texts in own.items())
+    in_graph = {id_: templates[id_] for id_ in relations.column("id").to_pylist() if id_ in templates}
+    if in_graph:
+        entries = (
+            {"relation": id_, "templates": [template.text for template in texts]} for id_, texts in in_graph.items()
+        )
         write_json_lines(folder / TEMPLATES, entries)
     for split, rows in (graph.splits or {"triples": range(len(graph))}).items():
         _write_triples(folder / f"{split}.tsv", graph, rows)

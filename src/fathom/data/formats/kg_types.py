@@ -43,9 +43,9 @@ def read_types(file: Path, labels: Path | None, entities: pa.Table, faults: Faul
     owner = pc.index_in(typed, value_set=ids)
     known = pc.is_valid(owner)
     types = types.filter(known).dictionary_encode()
-    chosen = _commonest(np.asarray(owner.filter(known), dtype=np.int64), np.asarray(types.indices, dtype=np.int64))
+    commonest = _commonest(np.asarray(owner.filter(known), dtype=np.int64), np.asarray(types.indices, dtype=np.int64))
     places = np.full(len(ids), -1, dtype=np.int64)
-    places[chosen[0]] = chosen[1]
+    places[commonest[0]] = commonest[1]
     called = types.dictionary if labels is None else _called(types.dictionary, labels, faults)
     column = pc.fill_null(called.take(pa.array(places, mask=places < 0)), "")
     missing = int((places < 0).sum())

@@ -214,11 +214,11 @@ def _answers(file: Path, line: int, row: Json, faults: Faults) -> list[str]:
 
 def _sentences(file: Path, line: int, row: Json, faults: Faults) -> Iterator[Sentence]:
     """Yield sentences from texts, or from objects with the original words at the answer's place."""
-    for given in row.get("sentences", ()):
-        item = given if isinstance(given, dict) else {"text": given}
+    for sentence in row.get("sentences", ()):
+        item = sentence if isinstance(sentence, dict) else {"text": sentence}
         text, surface = item.get("text"), item.get("surface") or ""
         if not isinstance(text, str) or not isinstance(surface, str) or item.keys() - {"text", "surface"}:
-            faults.add(file, line, f'a sentence must be text or {{"text": "…", "surface": "…"}}, found {given!r}')
+            faults.add(file, line, f'a sentence must be text or {{"text": "…", "surface": "…"}}, found {sentence!r}')
         elif (count := text.count(ANSWER)) != 1 or SUBJECT in text:
             has = f"has {SUBJECT}" if count == 1 else f"has {ANSWER} {count} times"
             faults.add(file, line, f"sentence {text!r} {has}: write {ANSWER} once, and the subject's name in full")
@@ -259,16 +259,16 @@ def _answer_spaces(file: Path, line: int, entry: Json, facts: list[_Fact], fault
     return spaces
 
 
-def _named_candidates(file: Path, line: int, given: list[Any], faults: Faults) -> dict[str, list[tuple[str, str]]]:
+def _named_candidates(file: Path, line: int, listed: list[Any], faults: Faults) -> dict[str, list[tuple[str, str]]]:
     """Return ids and names by language, "" for names without one."""
-    items = [item if isinstance(item, dict) else {"id": item, "name": item} for item in given]
+    items = [item if isinstance(item, dict) else {"id": item, "name": item} for item in listed]
     pairs: dict[str, list[tuple[Any, Any]]] = {}
     for item in items:
         for language, name in _by_language(item.get("names", item.get("name"))).items():
             pairs.setdefault(language, []).append((item.get("id", name if "name" in item else None), name))
     if texts_of([text for some in pairs.values() for pair in some for text in pair]) is None:
         expected = 'texts, {"id": "…", "name": "…"} or {"id": "…", "names": {"de": "…"}}'
-        faults.add(file, line, f"'candidates' must be {expected}, found {shown(given)}")
+        faults.add(file, line, f"'candidates' must be {expected}, found {shown(listed)}")
         return {"": []}
     return pairs or {"": []}
 
@@ -340,10 +340,10 @@ def _check_ids(file: Path, queries: list[Query], faults: Faults) -> None:
         if query.subject_id:
             facts.setdefault((query.subject_id, query.candidates), []).append(query)
     unknown = []
-    for (subject, relation), own in facts.items():
-        right = {id_ for query in own for id_ in query.gold}
-        if any(not right <= {*query.gold, *query.known} for query in own):
-            unknown.append(f"{subject!r} of {relation!r} ({', '.join(query.place for query in own[:3])})")
+    for (subject, relation), members in facts.items():
+        right = {id_ for query in members for id_ in query.gold}
+        if any(not right <= {*query.gold, *query.known} for query in members):
+            unknown.append(f"{subject!r} of {relation!r} ({', '.join(query.place for query in members[:3])})")
     if unknown:
         message = f"other facts' answers count as wrong for {len(unknown):,} subjects with several facts of a relation"
         faults.note(file, None, f"{message}: {first_few(unknown)}; put them in one fact's 'answers', or in 'known'")

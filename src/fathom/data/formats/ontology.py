@@ -54,7 +54,7 @@ def read_axioms(folder: Path) -> Axioms:
     except ValidationError as error:
         expected = '{"inverse": [["p", "q"]], "symmetric": ["p"], "transitive": ["p"], "disjoint": [["A", "B"]]}'
         raise BadInput(f"{file}: expected {expected}, found another form: {error.errors()[0]['msg']}") from error
-    pairs = [(clean(name), clean(other)) for name, other in axioms.inverse]
+    pairs = [(clean(name), clean(inverse)) for name, inverse in axioms.inverse]
     groups = [tuple(map(clean, group)) for group in axioms.disjoint]
     return Axioms(pairs, list(map(clean, axioms.symmetric)), list(map(clean, axioms.transitive)), groups)
 
@@ -71,7 +71,7 @@ class Hierarchy:
     def of(self, space: str, names: Iterable[str]) -> set[str]:
         """Return these names and all their superordinates."""
         above = self.above.get(space, {})
-        return {one for name in names for one in (name.casefold(), *chain(name.casefold(), above))}
+        return {upper for name in names for upper in (name.casefold(), *chain(name.casefold(), above))}
 
     def right_too(self, query: Query) -> set[str]:
         """Return the query's right answers and all their superordinates."""

@@ -352,13 +352,13 @@ def _queries(
             )
 
 
-def _sentences(file: Path, task: str, item: _TaskItem, other: str | None, faults: Faults) -> tuple[Sentence, ...]:
+def _sentences(file: Path, task: str, item: _TaskItem, other_side: str | None, faults: Faults) -> tuple[Sentence, ...]:
     if task not in ("domain", "range"):
         return ()
     if SUBJECT not in item.pattern or item.pattern.count(ANSWER) != 1:
         faults.add(file, item.line, f"pattern {item.pattern!r}: expected {SUBJECT} and once {ANSWER}")
         return ()
-    return (Sentence((domain_sentence if task == "domain" else range_sentence)(item.pattern, other)),)
+    return (Sentence((domain_sentence if task == "domain" else range_sentence)(item.pattern, other_side)),)
 
 
 def _note_odd_items(file: Path, items: Sequence[_TaskItem], faults: Faults) -> None:

@@ -87,12 +87,12 @@ def _popqa_answers(row: Row, objects: Mapping[tuple[str, str], NamedAnswer]) -> 
     for name in row["possible_answers"]:
         if name in names or not name.strip():
             continue
-        other = objects.get((row["prop"], name))
-        names |= {name, *(other.aliases if other else ())}
-        if other is None:
+        another = objects.get((row["prop"], name))
+        names |= {name, *(another.aliases if another else ())}
+        if another is None:
             rest.append(name)
         else:
-            answers[other.id] = other
+            answers[another.id] = another
     return (*answers.values(), *([NamedAnswer(rest[0], rest[0], tuple(rest[1:]))] if rest else []))
 
 
@@ -171,7 +171,7 @@ def _kamel(draft: Draft, rows: Iterator[Row]) -> About:
         elif not stands(train):
             faults.note(train, None, "file is missing: few-shot examples cannot be drawn from it")
     templates = {id_: (as_template(text),) for id_, text in questions.items()}
-    entries = {id_: RelationEntry(own, questions=own) for id_, own in templates.items()}
+    entries = {id_: RelationEntry(texts, questions=texts) for id_, texts in templates.items()}
     every = [fact for some in facts.values() for fact in some]
     return add_facts(draft, every, entries, splits=True, count_answers=True, by_id=True)
 
@@ -244,14 +244,14 @@ def _biolama(draft: Draft, rows: Iterator[Row]) -> About:
 
 def _biolama_fact(row: Row, source: str) -> Fact | None:
     ids, labels = row["obj_uris"], row["obj_labels"]
-    given = row["obj_aliases"] if row["obj_aliases"] is not None else [[]] * len(ids)
-    if not ids or not len(ids) == len(labels) == len(given) or None in map(texts_of, given):
+    aliases = row["obj_aliases"] if row["obj_aliases"] is not None else [[]] * len(ids)
+    if not ids or not len(ids) == len(labels) == len(aliases) or None in map(texts_of, aliases):
         expected = "as many texts, one or more, and 'obj_aliases' as a list of lists of texts, one for each"
         row.refuse(f"{len(ids)} obj_uris for {len(labels)} obj_labels: expected {expected}")
         return None
     answers = {
         id_ or name: NamedAnswer(id_ or name, name, tuple(more))
-        for id_, name, more in zip(ids, labels, given, strict=True)
+        for id_, name, more in zip(ids, labels, aliases, strict=True)
     }
     return Fact(
         row.file,
@@ -330,8 +330,8 @@ def _differences(rows: Sequence[Row], usual: Sequence[Row]) -> list[str]:
     if len(rows) != len(usual):
         faults.add(rows[0].file, None, f"{len(rows):,} rows, {first} has {len(usual):,}: expected as many")
         return faults.found
-    for row, other in zip(rows, usual, strict=True):
-        (place, size), (expected, expected_size) = _place(row), _place(other)
+    for row, expected_row in zip(rows, usual, strict=True):
+        (place, size), (expected, expected_size) = _place(row), _place(expected_row)
         if (place, size) != (expected, expected_size):
             here = f"answer {place} of {size} candidates, in {first} {expected} of {expected_size}"
             faults.add(row.file, row.line, f"{here}: expected the same fact in every language")

@@ -73,14 +73,14 @@ class _Terms:
         if hasattr(object_, "datatype"):
             self.literal(subject, predicate, object_.value, object_.language)
             return ()
-        other = _id(object_)
-        if other.startswith(_VOCABULARIES) or predicate in _ABOUT_PROPERTIES:
+        object_id = _id(object_)
+        if object_id.startswith(_VOCABULARIES) or predicate in _ABOUT_PROPERTIES:
             self.vocabulary += 1
             return ()
         return (
             self.entities.setdefault(subject, len(self.entities)),
             self.relations.setdefault(predicate, len(self.relations)),
-            self.entities.setdefault(other, len(self.entities)),
+            self.entities.setdefault(object_id, len(self.entities)),
         )
 
     def literal(self, subject: str, predicate: str, value: str, language: str | None) -> None:
@@ -219,8 +219,8 @@ def quads(
     kind = str(kind_of(file))
     try:
         if kind == "RDF_XML":
-            if other := _another_syntax(file):  # OWL/XML is well-formed, and would be read as nonsense
-                faults.add(file, None, other)
+            if message := _another_syntax(file):  # OWL/XML is well-formed, and would be read as nonsense
+                faults.add(file, None, message)
                 return
             with opened(file) as stream:  # the parser tells no lines, and takes a file that breaks off for a whole one
                 expat.ParserCreate(namespace_separator=" ").ParseFile(stream)
@@ -267,8 +267,8 @@ def _another_syntax(file: Path) -> str | None:
     if actual is None or KINDS.get(actual, actual) == kind_of(file) or (actual, kind_of(file)) in _ALIKE:
         return None
     inside = f"expected {_TITLES[str(kind_of(file))]}, found "
-    if other := conversion(file, actual):
-        return f"{inside}{other}"
+    if message := conversion(file, actual):
+        return f"{inside}{message}"
     return f"{inside}what looks like {_TITLES[KINDS[actual]]}: give the file the ending {actual}"
 
 

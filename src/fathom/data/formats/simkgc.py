@@ -67,7 +67,7 @@ def _texts(path: Path) -> _Texts | None:
     folder = _folder(path)
     if any(stands(resolve_packed(folder / f"entity2text{ending}")) for ending in (".txt", ".tsv")):
         return None
-    return next((own for own in _LAYOUTS if stands(resolve_packed(folder / own.entities))), None)
+    return next((layout for layout in _LAYOUTS if stands(resolve_packed(folder / layout.entities))), None)
 
 
 def _is_preprocessed(path: Path) -> bool:
@@ -80,11 +80,13 @@ def _triples(path: Path, faults: Faults) -> dict[str, Path]:
     """Find the file of each split; for a file of Wikidata5m, those of its kind."""
     folder = _folder(path)
     plain = _there(folder, "")
-    of_kind = {kind: own for kind in _KINDS if (own := _there(folder, f"wikidata5m_{kind}_"))}
+    of_kind = {kind: by_split for kind in _KINDS if (by_split := _there(folder, f"wikidata5m_{kind}_"))}
     if path != folder:
-        of_kind = {kind: own for kind, own in of_kind.items() if path in own.values()}
+        of_kind = {kind: by_split for kind, by_split in of_kind.items() if path in by_split.values()}
     if len(of_kind) > 1 and not plain:
-        some = " or ".join(own["train" if "train" in own else next(iter(own))].name for own in of_kind.values())
+        some = " or ".join(
+            by_split["train" if "train" in by_split else next(iter(by_split))].name for by_split in of_kind.values()
+        )
         faults.add(path, None, f"holds the transductive and the inductive split: give the file {some}")
     files = plain or next(iter(of_kind.values()), {})
     if not files:

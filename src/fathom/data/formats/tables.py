@@ -194,20 +194,20 @@ class Table:
 
     def _rows(self, path: Path, files: Mapping[Path, Layout], faults: Faults) -> Iterator[Row]:
         if self.record.prefer and len(files) > 1:
-            chosen = next((file for file in files if file.name.startswith(self.record.prefer)), next(iter(files)))
-            others = ", ".join(file.name for file in files if file != chosen)
-            same = f"the same facts as {chosen.name}, which is read: give another file to read it"
+            preferred = next((file for file in files if file.name.startswith(self.record.prefer)), next(iter(files)))
+            others = ", ".join(file.name for file in files if file != preferred)
+            same = f"the same facts as {preferred.name}, which is read: give another file to read it"
             faults.note(path, None, f"{others} have {same}")
             faults.read.update(files)
-            files = {chosen: files[chosen]}
+            files = {preferred: files[preferred]}
         if not self.record.separate:
             return (row for file, layout in files.items() for row in self._rows_of(file, layout, faults, len(files)))
         by_file = {file: Faults() for file in files}
-        rows = {file: list(self._rows_of(file, files[file], own, len(files))) for file, own in by_file.items()}
-        for own in by_file.values():
-            faults.read |= own.read
-            faults.respelt += own.respelt
-        leave_out({file: own.found for file, own in by_file.items()}, rows, faults)
+        rows = {file: list(self._rows_of(file, files[file], in_file, len(files))) for file, in_file in by_file.items()}
+        for in_file in by_file.values():
+            faults.read |= in_file.read
+            faults.respelt += in_file.respelt
+        leave_out({file: in_file.found for file, in_file in by_file.items()}, rows, faults)
         return (row for some in rows.values() for row in some)
 
     def _rows_of(self, file: Path, layout: Layout, faults: Faults, files: int) -> Iterator[Row]:

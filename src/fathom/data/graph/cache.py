@@ -57,9 +57,9 @@ def cached(
 
 def cache_root() -> Path | None:
     """Return ``$FATHOM_CACHE`` or the user's cache folder; None if there is none."""
-    given = os.environ.get("FATHOM_CACHE")
-    if given:
-        return Path(given).expanduser()
+    folder = os.environ.get("FATHOM_CACHE")
+    if folder:
+        return Path(folder).expanduser()
     try:
         home = Path.home()
     except RuntimeError:

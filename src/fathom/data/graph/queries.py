@@ -167,7 +167,7 @@ class GraphQuerySet(QuerySet):
         whole = f"{self.graph.content_hash}|{self.split}"
         if self.templates:
             whole += "|" + json.dumps(
-                {id_: [template.text for template in own] for id_, own in sorted(self.templates.items())}
+                {id_: [template.text for template in texts] for id_, texts in sorted(self.templates.items())}
             )
         if not isinstance(self.queries, TripleQueries):
             whole += f"|{super().content_hash}"

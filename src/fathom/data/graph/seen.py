@@ -34,9 +34,9 @@ class Training:
 
     def halves(self, rows: Places) -> list[str]:
         """Return one of :data:`HALVES` for each triple, not counting the triple itself."""
-        own = ((rows >= self.span.start) & (rows < self.span.stop)).astype(np.int64)
+        is_trained = ((rows >= self.span.start) & (rows < self.span.stop)).astype(np.int64)
         heads, tails = (
-            _counts(counted, keys_of(self.graph, rows, ends)) > own
+            _counts(counted, keys_of(self.graph, rows, ends)) > is_trained
             for ends, counted in zip((self.graph.head, self.graph.tail), self._known, strict=True)
         )
         return [
@@ -86,8 +86,8 @@ class _Frequencies:
         counts, trained = self._counts_of(query.relation, query.direction), self._triples_of(query.relation)
         golds = []
         for id_ in set(query.gold) & space.position.keys():
-            own = (query.subject_id, id_) if query.direction == "tail" else (id_, query.subject_id)
-            golds.append(counts[id_] - (own in trained))
+            ends = (query.subject_id, id_) if query.direction == "tail" else (id_, query.subject_id)
+            golds.append(counts[id_] - (ends in trained))
         if not golds:
             return None
         best = max(golds)

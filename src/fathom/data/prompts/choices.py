@@ -134,18 +134,18 @@ def drawn_options(
     :param first: ids that are drawn before all others.
     """
     generator = random.Random(lot)
-    chosen = [answer for answer in shown if answer in space.position]
-    alike = {*never, *(space.name_of(answer).casefold() for answer in chosen)}
+    drawn = [answer for answer in shown if answer in space.position]
+    alike = {*never, *(space.name_of(answer).casefold() for answer in drawn)}
     for pool in filter(None, (first, ids)):
         for place in _one_by_one(generator, len(pool)):
-            if len(chosen) >= count:
+            if len(drawn) >= count:
                 break
             name = space.name_of(pool[place]).casefold()
             if name not in alike:
                 alike.add(name)
-                chosen.append(pool[place])
-    generator.shuffle(chosen)
-    return chosen
+                drawn.append(pool[place])
+    generator.shuffle(drawn)
+    return drawn
 
 
 def _sharing_words(question: str, space: CandidateSet, gold: Sequence[str]) -> list[str]:

@@ -87,13 +87,13 @@ def _some(label: str | None) -> str:
 
 def few_items(answers: Mapping[str, Sequence[str]]) -> list[str]:
     """Return a note on the rules with too few items for a conclusion, if any. :param answers: of each item, by rule."""
-    few = [f"{rule} ({len(own)})" for rule, own in answers.items() if len(own) < ENOUGH_ITEMS]
+    few = [f"{rule} ({len(of_rule)})" for rule, of_rule in answers.items() if len(of_rule) < ENOUGH_ITEMS]
     needed = f"too few items to conclude anything about a rule ({ENOUGH_ITEMS} are needed)"
     return [f"{needed}: {', '.join(few)}"] if few else []
 
 
 def one_answer(answers: Mapping[str, Sequence[str]]) -> list[str]:
     """Return a note on the rules all of whose items have the same answer, if any."""
-    alike = [rule for rule, own in answers.items() if len(own) >= ENOUGH_ITEMS and len(set(own)) == 1]
+    alike = [rule for rule, of_rule in answers.items() if len(of_rule) >= ENOUGH_ITEMS and len(set(of_rule)) == 1]
     why = "whether memory is used cannot be concluded, as all items have one answer"
     return [f"{why}: {', '.join(alike)}"] if alike else []

@@ -50,7 +50,9 @@ def with_folds(data: QuerySet, number: int, seed: int) -> QuerySet:
     """Add to each selected query its fold among all queries of its task."""
     whole = (data.whole or data).by_relation()
     tasks = dict.fromkeys(query.relation for query in data.queries)
-    fold = {id_: own for task in tasks for id_, own in folds_of_queries(whole[task], number, seed).items()}
+    fold = {
+        id_: fold_number for task in tasks for id_, fold_number in folds_of_queries(whole[task], number, seed).items()
+    }
     queries = (replace(query, groups={**query.groups, FOLD: str(fold[query.id] + 1)}) for query in data.queries)
     return replace(data, queries=tuple(queries))
 

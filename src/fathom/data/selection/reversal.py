@@ -32,10 +32,10 @@ def reverse_queries(data: QuerySet, only: Collection[str] = ()) -> QuerySet:
         return replace(data, queries=data.queries.asked(("head",)), relations={**data.relations, **relations})
     spaces, queries = {}, []
     origin: dict[str, list[str]] = defaultdict(list)
-    for id_, own in data.by_relation().items():
+    for id_, members in data.by_relation().items():
         if id_ in wanted:
-            spaces[_space(id_)] = _subjects(id_, own)
-            for query in _queries(data, own):
+            spaces[_space(id_)] = _subjects(id_, members)
+            for query in _queries(data, members):
                 origin[query.id.rpartition(_PART)[0] or query.id].append(query.id)
                 queries.append(query)
     subsets = {name: frozenset(new for id_ in ids for new in origin[id_]) for name, ids in data.subsets.items()}
@@ -49,9 +49,9 @@ _PART = "/answer "
 def _faults(data: QuerySet, wanted: Mapping[str, Relation]) -> Iterator[str]:
     """Yield a line for each reason, with its relations."""
     lines: dict[str, list[str]] = defaultdict(list)
-    asked = {id_: own for id_, own in data.by_relation().items() if id_ in wanted}
-    for id_, own in asked.items():
-        if any(query.sentences for query in own):
+    asked = {id_: queries for id_, queries in data.by_relation().items() if id_ in wanted}
+    for id_, queries in asked.items():
+        if any(query.sentences for query in queries):
             lines["by natural sentences, which ask for their answers"].append(id_)
         elif wanted[id_].templates and set(wanted[id_].templates) <= set(wanted[id_].questions):
             lines["by questions, which ask for their answers"].append(id_)
@@ -63,8 +63,8 @@ def _faults(data: QuerySet, wanted: Mapping[str, Relation]) -> Iterator[str]:
 
 
 def _reversible(relation: Relation) -> list[Template]:
-    own = [template for template in relation.templates if template not in relation.questions]
-    return [template for template in own if SUBJECT in template.text and ANSWER in template.text]
+    statements = [template for template in relation.templates if template not in relation.questions]
+    return [template for template in statements if SUBJECT in template.text and ANSWER in template.text]
 
 
 def _reversed(relation: Relation) -> Relation:
