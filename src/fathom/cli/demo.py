@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from fathom.store.folder import RunFolder
 
 
+_to_stderr = partial(say, err=True)
+
+
 class DemoOptions(BaseModel):
     model: str | None = opt(
         None, "Name, folder or GGUF file of a model; by default SmolLM2-135M-Instruct, fetched once.", Group.MODEL
@@ -56,11 +59,11 @@ def _fetched_model() -> str | None:
     with starting("loading libraries"):
         from fathom.plans.demo import fetched_model
     try:
-        return fetched_model(_note)
+        return fetched_model(_to_stderr)
     except Stopped:
         raise
     except FathomError as error:
-        _note(f"note: {'; '.join(str(error).splitlines())}: two planted models instead")
+        _to_stderr(f"note: {'; '.join(str(error).splitlines())}: two planted models instead")
         return None
 
 
@@ -102,7 +105,7 @@ def _planted(out: Path) -> None:
     from fathom.plans.demo import LIMITS, run_planted_demo
     from fathom.studies.planted_demo import text
 
-    say(text(run_planted_demo(read("geography"), out, _note), out))
+    say(text(run_planted_demo(read("geography"), out, _to_stderr), out))
     _report(
         [out / f"run-{kind}" for kind in LIMITS],
         out / "report.html",
@@ -119,7 +122,3 @@ def _report(runs: Sequence[Path | RunFolder], page: Path, **about: Any) -> None:
         say(f"\nEvery prompt and answer, with charts that filter each other: open {page} in a browser")
     except MissingExtra as error:
         say(f"\nno report: {error}")
-
-
-def _note(line: str) -> None:
-    say(line, err=True)

@@ -124,17 +124,8 @@ def plan(options: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> N
 
     with shown("runs") as progress:
         tell = (lambda line: None) if is_quiet() else partial(say, err=printed.is_for_programs)
-        result = carry_out(
-            plan,
-            out,
-            workers,
-            options.retry_failed,
-            options.redo,
-            tell,
-            progress,
-            options.overwrite,
-            options.report_only,
-        )
+        asked = {name: getattr(options, name) for name in ("retry_failed", "redo", "overwrite", "report_only")}
+        result = carry_out(plan, out, workers, tell=tell, progress=progress, **asked)
     if result.runs is None:
         state = f"{len(result.states) - result.missing:,} of {len(result.states):,} runs"
         say_unfinished(out, state, err=printed.is_for_programs)
