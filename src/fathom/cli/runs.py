@@ -17,7 +17,7 @@ from fathom.cli.commands import add_command, new_group, single
 from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, breakdown_command, notes, say, say_unfinished
 from fathom.data.options import NewFolder
 from fathom.data.selection.options import SelectionOptions, Words
-from fathom.probes.shared_options import Numbers
+from fathom.probes.options import Numbers
 from fathom.store.folder import RunFolder
 from fathom.studies.options import ComparisonOptions
 
