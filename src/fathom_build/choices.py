@@ -1,12 +1,9 @@
 """Multiple choice from an ontology: memorising questions, reasoning questions after six rules of RDFS, and arguments.
 
-Worded and written as OntoProbe's authors did for ChatGPT (Wu et al. 2023, section 5), so that
-:mod:`fathom.data.formats.choices` reads it. X and Y stand for what no model can know; the premise about them (P2) is
-always given, the ontological premise (P1) in the files ``…-22`` and not in the files ``…-02``.
-
-Unlike theirs, each reasoning question draws options and an order of its own, and no wrong option is right by the
-ontology's hierarchy. The folder ``arguments`` holds the questions that the entailment study asks chat models: arguments
-about nonce words, and altered texts from which the answer does not follow (:mod:`fathom.data.prompts.alterations`).
+Worded and written as OntoProbe's authors did for ChatGPT (Wu et al. 2023, section 5): the premise about X and Y (P2) is
+always given, the ontological premise (P1) in the files ``…-22`` and not in the files ``…-02``. Unlike theirs, each
+question draws options of its own, and no wrong option is right by the ontology's hierarchy. The folder ``arguments``
+holds arguments about nonce words, and altered texts from which the answer does not follow.
 """
 
 from __future__ import annotations
@@ -181,11 +178,7 @@ def _line(question: str, options: CandidateSet, gold: str) -> Json:
 
 
 def _phrase(rule: str, query: Query, question: str, patterns: Mapping[str, str]) -> tuple[tuple[str, str], str]:
-    """Phrase one rule about one fact: P1 and P2, and the question about the pseudoword.
-
-    :param question: of the memorising task.
-    :param patterns: "[X]'s mother is [Y] ." by the property's name.
-    """
+    """Phrase one rule about one fact: P1 and P2, and the question about the pseudoword."""
 
     def about_pseudowords(property_: str) -> str:
         return patterns[property_].replace(SUBJECT, "X").replace(ANSWER, "Y")

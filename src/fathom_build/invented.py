@@ -1,8 +1,7 @@
 """A data set about invented people, which no model can know: for planted models (``fathom plant``).
 
-Every name is a nonce word. A person has one fact of each relation, and its answer is drawn independently of the others,
-so nothing follows from anything else. Short, medium and long answers are equally frequent; within each length some are
-several times as frequent as others (Zipf's law). So neither tells a planted fact from a withheld one.
+Every name is a nonce word, and each answer is drawn independently. Short, medium and long answers are equally frequent;
+within each length they follow Zipf's law. So neither tells a planted fact from a withheld one.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import csv
 import io
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,11 +19,8 @@ class Notes(list[str]):
 
     def add_all(self, names: Iterable[str], what: str) -> None:
         """Add "3 classes have no label: a, b, c" unless there are none; of many, five are examples."""
-        iterator = iter(names)
-        examples = list(islice(iterator, 5))
-        rest = sum(1 for _ in iterator)
-        if examples:
-            self.append(f"{len(examples) + rest:,} {what}: {', '.join(examples)}{', …' if rest else ''}")
+        if listed := list(names):
+            self.append(f"{len(listed):,} {what}: {', '.join(listed[:5])}{', …' if len(listed) > 5 else ''}")
 
     def add_kinds(self, kinds: Sequence[str], what: str) -> None:
         """Add "axioms are not read: 3 owl:hasKey (x), 1 owl:sameAs (y)" unless there are none."""

@@ -264,10 +264,7 @@ def _sources(plan: PlannedRuns, name: str, part: RunsPart) -> list[tuple[str, st
 def _step(
     plan: PlannedRuns, name: str, source: str, world: str, worlds: Worlds | None, values: Given, checked: set[str]
 ) -> LinkStep | None:
-    """Return the training and evaluation of a predictor; None, with faults, if some of its options are wrong.
-
-    :param checked: options that need no further check.
-    """
+    """Return the training and evaluation of a predictor; None, with faults, if some of its options are wrong."""
     part, data, where = plan.content.runs[name], plan.content.data[source], ("runs", name)
     own = parse_added(PredictorPart, part, where, plan.faults)
     if own is None:

@@ -455,7 +455,7 @@ def test_labels_are_the_english_ones():
         {"class": "a", "label": "couleur"},
         {"class": "b"},
     ]
-    assert {iri: label and label.text for iri, label in best_labels(rows, "class").items()} == {"a": "color", "b": None}
+    assert {iri: label and label[1] for iri, label in best_labels(rows, "class").items()} == {"a": "color", "b": None}
 
 
 # What may be wrong with an ontology

@@ -1,8 +1,6 @@
 """A balanced choice: equally many instances of each answer, about as many of each relation (sections 4.2 and 4.3).
 
-For each number of instances per answer, an integer programme finds the largest set of answers that have so many. Their
-names must not contain each other. Among configurations within the tolerance of the wanted number of instances, the one
-with the most answers is taken, then the nearest.
+An integer programme finds the largest set of answers, for each number of instances, whose names do not overlap.
 """
 
 from __future__ import annotations
@@ -188,10 +186,7 @@ def sample(pool: FactPool, name: str, limits: Limits, plan: BearPlan) -> ChosenR
 
 
 def _settled(answers: list[Answer], choose_from: Callable[[list[Answer]], ChosenRelation]) -> ChosenRelation:
-    """Repeat the choice without subjects that have another right answer in it, until there are none.
-
-    Each round takes subjects out, so that it ends.
-    """
+    """Repeat the choice without subjects that have another right answer in it, until there are none."""
     while True:
         chosen = choose_from(answers)
         space = {answer.number for answer in chosen.answers}

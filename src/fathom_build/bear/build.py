@@ -129,10 +129,7 @@ def forecast_bear(options: BearBuildOptions) -> Table:
 
 
 def _checked(options: BearBuildOptions) -> tuple[BearPlan, Mapping[int, int] | None, Path, Json]:
-    """Return the plan, the page views, the folder of parts and the signature of a build.
-
-    :raises BadInput: with all faults.
-    """
+    """Return the plan, the page views, the folder of parts and the signature of a build."""
     files = [*options.input, *filter(None, (options.plan, options.review, options.views))]
     decisive = options.model_dump(mode="json", include={"endpoint", "partial", "tokenizer", "audit"})
     signature = signature_of("build bear", decisive, files=files)
@@ -145,10 +142,7 @@ def _checked(options: BearBuildOptions) -> tuple[BearPlan, Mapping[int, int] | N
 
 @contextmanager
 def _desk(desk: Path, keep: bool) -> Iterator[None]:
-    """Keep others out of the folder of parts, and remove the parts if the build succeeds, unless *keep*.
-
-    If the build ends early they stay, except those of refused data that are read again in no time.
-    """
+    """Keep others out of the folder of parts, and remove the parts if the build succeeds, unless *keep*."""
     with exclusive_folder(desk):
         try:
             yield
@@ -175,10 +169,7 @@ def _remove(folders: Iterable[Path]) -> None:
 
 @contextmanager
 def _fact_store(desk: Path, views: Mapping[int, int] | None) -> Iterator[FactStore]:
-    """Open an empty store in the folder, and remove it in the end.
-
-    :raises RunFailed: the folder cannot be written to, or the disk is full.
-    """
+    """Open an empty store in the folder, and remove it in the end."""
     file = desk / ".facts.sqlite"
     try:
         make_folder(desk)
@@ -218,10 +209,10 @@ class _Builder:
     def choose(self) -> None:
         """Choose the instances of each relation in each variant. :raises BadInput: no relation is feasible in any."""
         for relation in self._plan.relations:
-            for (property_, state), count in self._store.states.items():
-                if property_ == relation.property and state:
-                    examples = self._store.examples.get((property_, state), [])
-                    self._log.say(property_, f"statements that do not count: {state}", count=count, examples=examples)
+            for line in self._store.statements.lines():
+                if line["relation"] == relation.property and line["why"]:
+                    what = f"statements that do not count: {line['why']}"
+                    self._log.say(relation.property, what, count=line["left_out"], examples=line["examples"])
             dropped = frozenset(
                 number
                 for (choices, number), choice in self._decisions.items()
@@ -275,11 +266,11 @@ class _Builder:
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Count what was left out of each relation, by reason, including statements that do not count."""
-        counts: dict[str, dict[str, int]] = {property_: {} for property_ in self._plan.properties}
-        for (property_, state), count in self._store.states.items():
-            if state:
-                counts[property_][str(state)] = count
-        return {property_: states | self._log.counts_of(property_) for property_, states in counts.items()}
+        logs = self._store.statements, self._log
+        return {
+            property_: {why: count for log in logs for why, count in log.counts_of(property_).items() if why}
+            for property_ in self._plan.properties
+        }
 
     def write(self, folder: Path, sources: Sequence[WikidataSource], count_tokens: CountTokens | None) -> list[Table]:
         """Write all files. :returns: tables about them."""

@@ -1,11 +1,7 @@
 """Entities of Wikidata, and the parts of a pass over its dump: files of what has been read.
 
-Of the statements of a property those of the best rank count: preferred ones if there are any, else normal ones, never
-deprecated ones (Wikidata's own "truthy" statements). Qualifiers say when a fact began and ended (P580, P582, P585).
-
-Each piece of a dump is read by one process, in parts. The file of a part is written as a whole once it is read, so
-that a killed command loses only parts in progress. A ``.gz`` file with a single member is one piece: a repeated command
-also unpacks again what was read before.
+Of a property the statements of the best rank count, never deprecated ones (Wikidata's own "truthy" statements). A part
+is written as a whole once it is read, so that a killed command loses only parts in progress.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The pool of a relation: facts on disk that meet every constraint on a fact alone, the most popular of each answer.
 
-Each filter counts what it excludes. Of the remaining facts only so many of each answer, and of so many answers, are
-held as a balanced choice can need: memory does not grow with the dump.
+Only as many facts are held as a balanced choice can need: memory does not grow with the dump.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from fathom_build.bear.entities import (
     Entity,
     Numbers,
     Statement,
-    StatementState,
     WantedStatements,
 )
 from fathom_build.bear.plan import BearPlan, RelationPlan
@@ -80,8 +78,8 @@ class FactStore:
         self._views = views
         self.stored = Numbers()
         self.needed = Numbers()
-        self.states: Counter[tuple[str, StatementState]] = Counter()
-        self.examples: dict[tuple[str, StatementState], list[str]] = {}
+        self.statements = Log()
+        """Those of facts, by property and why they do not count, "" for those that do."""
 
     def close(self) -> None:
         """Close the file."""
@@ -104,13 +102,9 @@ class FactStore:
         self._write(batch, relations)
 
     def _count(self, entity: Entity, claim: Statement) -> None:
-        kind = (claim.property, claim.state)
-        self.states[kind] += 1
-        if claim.state:
-            kept = self.examples.setdefault(kind, [])
-            if len(kept) < EXAMPLES:
-                kept.append(f"{entity.label or f'Q{entity.number}'} → Q{claim.object}")
-        elif claim.object != UNKNOWN:
+        example = f"{entity.label or f'Q{entity.number}'} → Q{claim.object}" if claim.state else ""
+        self.statements.drop(claim.property, claim.state.value, example)
+        if not claim.state and claim.object != UNKNOWN:
             self.needed.add(claim.object)
 
     def _write(self, batch: list[Entity], relations: frozenset[str]) -> None:
@@ -213,7 +207,7 @@ def _check_found(sources: Sequence[WikidataSource], store: FactStore, plan: Bear
     faults = []
     where = ", ".join(source.name for source in sources)
     for property_ in plan.properties:
-        states = {state: count for (of, state), count in store.states.items() if of == property_}
+        states = store.statements.counts_of(property_)
         if not states:
             faults.append(f"relation {property_}: no statement of it in {where}: check the property, or leave it out")
         elif not store.count(property_)[0]:

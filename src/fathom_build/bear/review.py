@@ -1,7 +1,6 @@
 """Lists for review by a person (outliers, filled templates), and tables about a probe that was built.
 
-The paper asked GPT-4 which answers "do not align with the majority category" (section 4.2, figure 11). Here the
-majority is the class that most answers have, at most a few levels above their own (P31, P279), the nearest first.
+An outlier is not of the majority's class, at most a few levels above the answers' own (P31, P279; section 4.2).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Sources of Wikidata: its JSON dump, truthy statements in N-Triples (plain, ``.gz``, ``.bz2``), its SPARQL endpoint.
 
-A few odd lines of a dump, such as a second one of the same entity, are left out and noted. Truthy triples contain the
-best rank alone, and no qualifiers: when facts began or ended is unknown.
+Truthy triples contain the best rank alone, and no qualifiers: when facts began or ended is unknown.
 """
 
 from __future__ import annotations

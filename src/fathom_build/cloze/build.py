@@ -357,10 +357,11 @@ class _Builder:
         return records.resolve("last")
 
     def _read(self, latest: Supersession, rows: SentenceRows, neighbours: Neighbours) -> None:
-        places = itertools.count()  # the second argument of zip, so that no place is lost at the end of a file
+        places = itertools.count()
         for number, source in enumerate(self.sources):
             corpus = corpora.corpus_of(source, self.options)
-            for unit, place in zip(corpora.units_of(source, corpus, self.troubles), places, strict=False):
+            for unit in corpora.units_of(source, corpus, self.troubles):
+                place = next(places)
                 if latest.beaten[place]:
                     outcome = WITHDRAWN if latest.withdrawn[place] else REPLACED
                 else:
@@ -531,4 +532,7 @@ def _by_ngrams(row: Row) -> dict[str, str]:
     if not row.ngram:
         return {}
     first = row.ngram[0].startswith("1 of ")
-    return {ANSWERABLE: "yes" if first else "no", **dict(zip((NGRAM, NGRAM_AMONG_ALL), row.ngram, strict=False))}
+    return {
+        ANSWERABLE: "yes" if first else "no",
+        **dict(zip((NGRAM, NGRAM_AMONG_ALL)[: len(row.ngram)], row.ngram, strict=True)),
+    }

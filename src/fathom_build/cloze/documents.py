@@ -349,10 +349,7 @@ class _Xml(Corpus):
         self._parser: Any = None
 
     def _open(self, head: bytes) -> None:
-        """Prepare to parse records, which have no XML declaration: that of the file names their encoding.
-
-        :raises UnreadableDocument: UTF-16, or an encoding that lxml does not know.
-        """
+        """Prepare to parse records, which have no XML declaration: that of the file names their encoding."""
         if head.startswith((b"\xff\xfe", b"\xfe\xff", b"<\x00", b"\x00<")):
             raise UnreadableDocument("UTF-16: save it as UTF-8")
         declared = _DECLARED.search(head[:400])

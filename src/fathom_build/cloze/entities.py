@@ -7,13 +7,9 @@ A list is a text file in one of these layouts; the first line may name it after 
 - ``type<TAB>name`` (``#type``): recognised by few values in the first column, at least ten lines each on average;
 - JSON Lines, ``{"id": "…", "name": "…", "aliases": ["…"], "type": "…"}``; only the name is required.
 
-The type is the prefix in ``--entities chemicals=FILE``, else the column, else the file name.
-
-A name is found at word boundaries: no letter, digit or underscore next to a name that begins or ends with one. Of
-overlapping names the leftmost counts, and of those that begin together the longest. A name listed with a capital is a
-proper name and is not found in small letters ("Turkey" is not in "roast turkey"), unless the entity is also listed in
-small letters, or the list begins all names with a capital. Proper names that occur more often in small letters are
-ordinary words of the texts.
+The type is the prefix in ``--entities chemicals=FILE``, else the column, else the file name. A name is found at word
+boundaries; the leftmost, then longest counts. One listed with a capital is not found in small letters, unless it is
+listed so, too, or the list begins all names with a capital.
 """
 
 from __future__ import annotations
@@ -226,10 +222,7 @@ def _merge(
     options: ClozeBuildOptions,
     merged: dict[tuple[str, str], ListedEntity],
 ) -> list[_Line]:
-    """Merge entities of one type whose names are found in the same places: "Glucose" and "glucose".
-
-    :returns: lines that repeat an entity; their other names are kept.
-    """
+    """Merge entities of one type whose names are found in the same places: "Glucose" and "glucose"."""
     again = []
     for line in lines:
         name = line.names[0]

@@ -1,21 +1,16 @@
 """An n-gram model of neighbouring words: how far a sentence can be answered without a language model.
 
-The corpus's sentences that name one listed entity once, kept or not, are counted as (two words before, entity, two
-words after). For each query, sentences of its own document and equal sentences elsewhere are excluded; in a long
-document, those within :data:`WINDOW` such sentences. Each candidate w between … l₂ l₁ and r₁ r₂ … then scores
-
-    S(w | l₂ l₁) · S(r₁ | w) · S(r₂ | w r₁)
-
-where S is the share among the counts. For unseen n-grams it is 0.4 times that of the shorter history (trigrams with
-stupid backoff: Brants et al., "Large Language Models in Machine Translation", EMNLP 2007, equation 5). An entity counts
-as one word. Names that no other sentence has score 0.
+Each candidate w between … l₂ l₁ and r₁ r₂ … scores S(w | l₂ l₁) · S(r₁ | w) · S(r₂ | w r₁), where S is the share among
+the counts, or 0.4 times that of the shorter history for unseen n-grams (Brants et al., EMNLP 2007, equation 5). Counted
+are the corpus's sentences that name one listed entity once, without those of the query's own document (in a long one,
+within :data:`WINDOW`) and equal ones elsewhere. Names that no other sentence has score 0.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,8 +26,8 @@ WINDOW = 100
 _TWO_WORDS = re.compile(r"\s*(\w+|[^\w\s])?\s*(\w+|[^\w\s])?")
 _FAR = 120
 """Characters next to the gap that are searched for two words."""
-_AT_ONCE, _CELLS = 1 << 12, 200_000
-"""Queries, and pairs of a query and an entity, processed together."""
+_AT_ONCE = 256
+"""Queries processed together."""
 _EDGE = "\n"
 """Marks the end of a sentence; it is no word."""
 _ENTITY, _DOCUMENT, _SENTENCE, _PLACE, _LEFT, _LEFT_TWO, _RIGHT, _RIGHT_TWO = range(8)
@@ -113,19 +108,15 @@ class _Counts:
         self._numbers, self._entity = numbers.astype(float), keys % entities
         self._from = np.searchsorted(keys, np.arange(len(known) + 1) * entities)
 
-    def sizes(self, slots: Ints) -> Ints:
-        """Return the number of entities next to the context of each slot."""
-        context = self.context_of_slot[slots]
-        return np.asarray(self._from[context + 1] - self._from[context])
-
     def count(self, slots: Ints, query: Ints, excluded: Ints, entity: Ints, entities: int) -> _Pairs:
         """Count each entity next to the context of each slot.
 
         :param excluded: sentences, each not counted for the query at the same place in *query*.
         """
-        which, places = _ranges(self._from[self.context_of_slot[slots]], self.sizes(slots))
+        context = self.context_of_slot[slots]
+        which, places = _ranges(self._from[context], self._from[context + 1] - self._from[context])
         keys, numbers = which * entities + self._entity[places], self._numbers[places]
-        same_context = self.context_of_slot[excluded] == self.context_of_slot[slots][query]
+        same_context = self.context_of_slot[excluded] == context[query]
         np.subtract.at(
             numbers, np.searchsorted(keys, query[same_context] * entities + entity[excluded[same_context]]), 1
         )
@@ -171,17 +162,7 @@ class Ngrams:
         prepared = [_Pool.from_members(set(pool), self) for pool in pools]
         rest = iter(rows)
         while batch := list(islice(rest, _AT_ONCE)):
-            for part in self._parts(batch):
-                yield from self._ranked(part, prepared)
-
-    def _parts(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-        """Cut queries into parts with a bounded number of pairs."""
-        slots = self._slots(rows)
-        pairs = sum(counts.sizes(slots) for counts in self._contexts.values()) + len(self.levels) + 2 * WINDOW
-        part = np.cumsum(pairs) // _CELLS
-        starts = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))
-        for start, stop in pairwise([*starts.tolist(), len(rows)]):
-            yield rows[start:stop]
+            yield from self._ranked(batch, prepared)
 
     def _ranked(self, rows: Sequence[Row], pools: Sequence[_Pool]) -> Iterator[tuple[NgramRank, ...]]:
         scored = self.score(rows)

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from os.path import commonprefix
 from pathlib import Path
 from typing import NamedTuple
 
@@ -163,8 +164,7 @@ def _is_code(word: str) -> bool:
 def _alike(word: str, other: str) -> bool:
     """Return whether two words begin alike. :param other: in lower case."""
     small = fold(word)
-    shared = next((at for at, (one, two) in enumerate(zip(small, other, strict=False)) if one != two), None)
-    shared = min(len(small), len(other)) if shared is None else shared
+    shared = len(commonprefix((small, other)))  # noqa: RUF071 # of letters, not of paths
     if shared >= _LONG_BEGINNING or (small == other and shared >= _BEGINNING - 1):
         return True
     if shared < _BEGINNING:  # Cuba, Cuban

@@ -1,8 +1,7 @@
 """Answers to queries → classes and properties: labels, chains, samples, alignment, domains and ranges (section 2.1).
 
-Several ``rdfs:domain`` hold together (rdfs2), a property's own and those of the properties above it (scm-dom2,
-scm-rng2): the finest of them are right. The parts of an ``owl:unionOf``, and all that schema.org includes or Wikidata's
-type constraints name, are alternatives: each is right, but for those within another. A union with a part that is left
+Several ``rdfs:domain`` hold together (rdfs2, scm-dom2): the finest of them are right. The parts of an ``owl:unionOf``,
+and all that schema.org includes or Wikidata's type constraints name, are alternatives. A union with a part that is left
 out says nothing: what has the property may be of that part.
 """
 
@@ -103,7 +102,7 @@ def gather_sides(
     outside: dict[str, None] = {}
     stated = _whole(_grouped(domains, {}, home, known, outside), notes)
     included = _named(_grouped(rows_of(sources, "included_domains"), {}, home, known, outside, together=True))
-    named = {iri: label.text for iri, label in best_labels(constraints, "class", naming.language).items() if label}
+    named = {iri: label[1] for iri, label in best_labels(constraints, "class", naming.language).items() if label}
     constrained = _named(_grouped(constraints, named, home, known, outside, together=True))
     above = {class_.label: set(class_.superclasses) for class_ in classes.entries}
     answers: dict[Side, tuple[str, ...]] = {}
@@ -487,10 +486,7 @@ def gather_properties(
 def _property_steps(
     stated: Iterable[Step], home: Mapping[str, str], inverses: Mapping[str, Collection[str]]
 ) -> list[Step]:
-    """Return the stated steps up, and those of inverses.
-
-    If "has child" is below "has relative", "child of" is below "relative of".
-    """
+    """Return the stated steps up, and those of inverses."""
     steps = [(home[below], home[above]) for below, above in stated if below in home and above in home]
     turned = [
         (one, other)

@@ -1,8 +1,7 @@
 """Hierarchies and axioms, and what follows from them: equivalent and inverse properties, disjoint classes, types.
 
-The tasks need three rules of OWL 2 RL. A class is below and above its equivalents (scm-eqc1). It is below each part of
-an equal intersection (scm-int), and above each part of an equal union (scm-uni). Types follow by domains and ranges
-(RDFS) and by ``owl:hasValue``: who keeps an inn is a keeper, though no ``rdf:type`` says so.
+A class is below and above its equivalents (scm-eqc1), below each part of an equal intersection (scm-int), and above
+each part of an equal union (scm-uni). Types follow by domains and ranges (RDFS) and by ``owl:hasValue``.
 """
 
 from __future__ import annotations
@@ -101,19 +100,12 @@ NOTHING = f"{_OWL}Nothing"
 """The class without instances."""
 
 
-class ClassSteps(NamedTuple):
-    """:param steps: one step up each, stated or from definitions.
-    :param same: pairs of classes that are equivalent.
-    :param wide: classes that everything is an instance of: in none of the steps and pairs.
+def class_steps(sources: Sequence[Source], notes: Notes) -> tuple[list[Step], list[Step], set[str]]:
+    """Return the hierarchy of classes without owl:Thing and owl:Nothing.
+
+    :returns: one step up each, stated or from definitions; pairs of equivalent classes; and classes that everything is
+        an instance of, which are in none of these.
     """
-
-    steps: list[Step]
-    same: list[Step]
-    wide: set[str]
-
-
-def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
-    """Return the hierarchy of classes, step by step, without owl:Thing and owl:Nothing."""
     steps = [(row["class"], row["super"]) for row in rows_of(sources, "superclasses")]
     for row in rows_of_lists(sources, "class_parts", notes):
         step = (row["class"], row["part"])
@@ -132,7 +124,7 @@ def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
     pairs = {min(pair, pair[::-1]): None for pair in same if unsaid.isdisjoint(pair) and pair[0] != pair[1]}
     equal = {*pairs, *(pair[::-1] for pair in pairs)}
     kept = [step for step in steps if step not in equal and unsaid.isdisjoint(step)]
-    return ClassSteps(list(dict.fromkeys(kept)), list(pairs), wide)
+    return list(dict.fromkeys(kept)), list(pairs), wide
 
 
 Disjoint = Mapping[str, Collection[str]]
@@ -162,22 +154,15 @@ def disjoint_pair(classes: Iterable[str], edges: Edges, groups: Disjoint) -> tup
 _WIKIDATA = "http://www.wikidata.org/entity/"
 
 
-class PropertyAlignment(NamedTuple):
-    """:param home: of each property the one that stands for it.
-    :param inverses: of these, those that say the same the other way round.
-    :param same: pairs of these that are equivalent and yet two: one is deprecated, or both are Wikidata's.
-    """
-
-    home: dict[str, str]
-    inverses: dict[str, set[str]]
-    same: list[Step]
-
-
 def align(
     declared: Collection[str], in_use: Sequence[str], sources: Sequence[Source], notes: Notes
-) -> PropertyAlignment:
-    """:param declared: every property.
+) -> tuple[dict[str, str], dict[str, set[str]], list[Step]]:
+    """Find properties that are one.
+
+    :param declared: every property.
     :param in_use: those that are not deprecated, the first before those that it stands for.
+    :returns: of each property the one that stands for it; of these, those that say the same the other way round; and
+        pairs of these that are equivalent and yet two: one is deprecated, or both are Wikidata's.
     """
     stated = _equivalent(declared, in_use, sources, notes)
     home_of = {iri: iri for iri in declared} | stated  # statements pass through deprecated properties
@@ -198,7 +183,7 @@ def align(
         "properties are their own inverse by what is stated (owl:inverseOf), so symmetric, though nothing says that "
         "they are an owl:SymmetricProperty",
     )
-    return PropertyAlignment(whole, inverses, list(dict.fromkeys((whole[one], whole[other]) for one, other in apart)))
+    return whole, inverses, list(dict.fromkeys((whole[one], whole[other]) for one, other in apart))
 
 
 def wikidata_first(iri: str) -> tuple[bool, int, str]:
@@ -267,10 +252,7 @@ def _note_one(home: Mapping[str, str], stated: Mapping[str, str], notes: Notes) 
 def _equivalent(
     declared: Collection[str], properties: Sequence[str], sources: Sequence[Source], notes: Notes
 ) -> dict[str, str]:
-    """Return, for each property, the one that stands for it: itself, or the equivalent that comes first.
-
-    Never two of Wikidata's: where two claim the same property of another vocabulary, the first has it.
-    """
+    """Return, for each property, the one that stands for it: itself, or the equivalent that comes first."""
     place = {iri: number for number, iri in enumerate(properties)}
     home = {iri: iri for iri in properties}
     twice = []

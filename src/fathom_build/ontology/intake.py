@@ -74,28 +74,10 @@ class Naming(NamedTuple):
         return language is None or f"{language.lower()}-".startswith(f"{self.language.lower()}-")
 
 
-class _Label(NamedTuple):
-    """Sorted by preference: the language itself before its variants, those before labels without one; of these by the
-    label property."""
-
-    rank: tuple[int, int]
-    text: str
-
-
+_Label = tuple[tuple[int, int], str]
+"""A text after its rank: the language itself before its variants, those before labels without one; of these by the
+label property."""
 Labels = Mapping[str, _Label | None]
-
-
-class GoodLabels(NamedTuple):
-    """:param label_of: labels by IRI, of what has a good one.
-    :param from_iris: those among these labels that are ends of IRIs.
-    :param bare: how many things have no label.
-    :param twins: of what is left out as it has the label of another, that label by IRI: it is right of what is below.
-    """
-
-    label_of: dict[str, str]
-    from_iris: list[str]
-    bare: int
-    twins: dict[str, str]
 
 
 def best_labels(rows: Iterable[Row], variable: str, language: str = LANGUAGE) -> dict[str, _Label | None]:
@@ -106,13 +88,19 @@ def best_labels(rows: Iterable[Row], variable: str, language: str = LANGUAGE) ->
         if "label" in row:
             given = row.get("language", "")
             tongue = 0 if given.lower() == language.lower() else 1 if given else 2
-            label = _Label((tongue, int(row.get("place", 0))), one_line(row["label"]))
+            label = (tongue, int(row.get("place", 0))), one_line(row["label"])
             best[row[variable]] = label if before is None else min(before, label)
     return best
 
 
-def good_labels(iris: Sequence[str], labels: Labels, kind: str, naming: Naming, notes: Notes) -> GoodLabels:
-    """Return labels by IRI. Missing, unreadable and repeated ones are left out and noted."""
+def good_labels(
+    iris: Sequence[str], labels: Labels, kind: str, naming: Naming, notes: Notes
+) -> tuple[dict[str, str], list[str], int, dict[str, str]]:
+    """Return labels by IRI. Missing, unreadable and repeated ones are left out and noted.
+
+    :returns: the labels; those among them that are ends of IRIs; how many things have no label; and of what is left
+        out as it has the label of another, that label by IRI: it is right of what is below.
+    """
     ends = _ends_of_iris(iris, labels, naming)
     good: dict[str, str] = {}
     taken: dict[str, str] = {}
@@ -120,7 +108,7 @@ def good_labels(iris: Sequence[str], labels: Labels, kind: str, naming: Naming, 
     lacking, unreadable, same = [], [], []
     for iri in iris:
         label = labels[iri]
-        text = ends.get(iri) if label is None else label.text
+        text = ends.get(iri) if label is None else label[1]
         if text is None:
             lacking.append(iri)
         elif not has_words(text):
@@ -141,7 +129,7 @@ def good_labels(iris: Sequence[str], labels: Labels, kind: str, naming: Naming, 
         f"of {len(iris):,} {kind} are named by the end of their IRI (--names-from-iris), as they have no label "
         f"({expected}); --label-property and --language read others",
     )
-    return GoodLabels(good, called, sum(labels[iri] is None for iri in iris), twins)
+    return good, called, sum(labels[iri] is None for iri in iris), twins
 
 
 def words_in_name(name: str) -> str:
@@ -284,10 +272,7 @@ class Intake:
         return self._make(quad.subject, quad.predicate, quad.object, self._graph)
 
     def _rewritten(self, subject: Any, predicate: str, object_: Any) -> Iterator[Any]:
-        """Yield types and sub-classes as RDF has them, and state that their classes are classes.
-
-        Wikidata's types of its own properties are about Wikidata and are left out.
-        """
+        """Yield types and sub-classes as RDF has them, and state that their classes are classes."""
         if predicate == _INSTANCE_OF and _PROPERTY_OF_WIKIDATA.fullmatch(subject.value):
             return
         below, above = (object_, subject) if predicate in _DOWNWARDS else (subject, object_)

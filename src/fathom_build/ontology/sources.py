@@ -1,8 +1,6 @@
 """Sources of ontologies, all with the same queries: RDF files in a local store, or a SPARQL endpoint.
 
-RDF is read by :mod:`fathom.data.formats.rdf`, plain, ``.gz`` or ``.bz2``. Only what the queries need is kept:
-types, labels, hierarchies, domains, constraints, equivalences and lists of classes. A dump of hundreds of millions of
-triples thus becomes a store of those that matter.
+Only what the queries need is kept, so that a dump of hundreds of millions of triples becomes a small store.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """New places and new strings: random derangements of entities, matchings of relations, and random names.
 
-No place of a derangement may take an equal label. :func:`derange` draws
-
-- by *rejection* where that is cheap: whole permutations until one is permitted, all with the same probability;
-- by *swaps* elsewhere: from a permitted permutation, sweeps in which random disjoint pairs swap, by the toss of a coin,
-  if that is permitted. The walk tends to the uniform distribution but does not reach it exactly.
-
-Characters of random strings are drawn independently, each as frequent as in the replaced texts (Sakai et al. 2024,
-section 3.2: p(s) = Π p(sᵢ), with an end symbol that is as frequent as texts).
+:func:`derange` draws whole permutations until one is permitted, or, where that is expensive, sweeps of random swaps,
+which tend to the uniform distribution but do not reach it exactly. Characters of random strings are drawn
+independently, each as frequent as in the replaced texts (Sakai et al. 2024, section 3.2).
 """
 
 from __future__ import annotations

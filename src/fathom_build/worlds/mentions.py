@@ -1,12 +1,8 @@
 """Mentions of entities in descriptions: finding them, linking them to entities, and replacing them.
 
-They are names, other names, and inflected forms of both: LemmInflect, a dictionary of English word forms, inflects the
-last and the first word of a name ("states of mind", "ticked off"). Function words are no form of a name.
-
-All names are searched for in one pass, leftmost-longest, on word boundaries. The automaton is the trie of all names
-over tokens (a word, or one character outside words), stored as a table of its nodes: a node is the 64-bit hash of the
-text that leads to it. Walks from all tokens of a block of text descend the trie at the same time, one token per step;
-the last whole name passed is the longest one. Time grows with the text, not with the number of names.
+They are names, other names, and inflected forms of both (LemmInflect). All are searched for in one pass,
+leftmost-longest, on word boundaries, by a trie over tokens: a word, or one character outside words. A node is the
+64-bit hash of the text that leads to it; walks from all tokens of a block descend at the same time.
 """
 
 from __future__ import annotations

@@ -296,11 +296,7 @@ def find_obstacles(variant: Variant, materials: Materials) -> list[str]:
 
 
 def _plan(variant: Variant) -> dict[str, Callable[[Materials], Any]]:
-    """Return the steps that make a world, each with the material of its new texts, and other requirements.
-
-    Either descriptions are replaced, or mentions in them follow the names. In an inconsistent world without "d" they do
-    neither.
-    """
+    """Return the steps that make a world, each with the material of its new texts, and other requirements."""
     e, r, d = (part in variant.parts for part in "erd")
     exchanging = variant.construction in ("virtual", "inconsistent")
     replaced = d and variant.construction in ("inconsistent", "fully-anonymised")
@@ -435,10 +431,7 @@ class Materials:
 
 
 def _labels(texts: pa.ChunkedArray, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number *rows*, equal for equal texts; :data:`NO_LABEL` for blank ones.
-
-    By 64-bit hashes: two texts with one hash would merely not exchange places.
-    """
+    """Number *rows*, equal for equal texts; :data:`NO_LABEL` for blank ones."""
     numbers = np.unique(Hasher().rows(texts)[rows], return_inverse=True)[1].astype(np.int64)
     numbers[is_blank(texts)[rows]] = NO_LABEL
     return numbers

@@ -1,10 +1,8 @@
 """The base class of link predictors, the training of those that read texts, and trained predictors as folders.
 
-A link predictor is trained on a graph and ranks all its entities as the answer to a query. The random numbers of an
-epoch depend on seed and epoch alone, so a resumed training has the same curve as an uninterrupted one.
-
-``link.json`` holds the kind, the options, the graph and how the training ended; ``weights.safetensors`` the best
-weights; ``curve.jsonl`` a line per epoch; ``checkpoint.pt`` the state of an unfinished training.
+The random numbers of an epoch depend on seed and epoch alone, so a resumed training has the same curve as an
+uninterrupted one. A folder has ``link.json`` (kind, options, graph, end of the training), ``weights.safetensors`` (the
+best), ``curve.jsonl`` (a line per epoch), and during the training ``checkpoint.pt``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Knowledge graph embeddings: PyKEEN's models, losses and training loops with Fathom's folders and ranks.
 
 Random numbers are drawn in the order of ``pykeen.pipeline.pipeline``, so that the same seed gives the same weights.
-The stopping rule is that of PyKEEN's early stopper, on ranks from :func:`~fathom_kgc.links.base.rank_links`.
-Checkpoints hold what PyKEEN's hold, but are read without unpickling code and replaced atomically.
+Checkpoints are read without unpickling code and replaced atomically.
 """
 
 from __future__ import annotations
@@ -212,10 +211,7 @@ RESOLVERS = {
 
 
 def _kinds(options: Embedding) -> dict[str, Any]:
-    """Return the classes that the options name, or None.
-
-    :raises BadInput: one line per name that PyKEEN does not have.
-    """
+    """Return the classes that the options name, or None."""
     *classes, _ = all_of(*(partial(_class, options, name) for name in RESOLVERS), lambda: _no_negatives(options))
     return dict(zip(RESOLVERS, classes, strict=True))
 
@@ -259,10 +255,7 @@ def _too_large(options: Embedding) -> RunFailed:
 
 @contextmanager
 def _calmed() -> Iterator[None]:
-    """Suppress side effects of PyKEEN: log lines on defaults, and requests for pinned memory without a GPU.
-
-    It also collects garbage after every epoch, which takes longer than a small graph's epoch.
-    """
+    """Suppress side effects of PyKEEN: log lines on defaults, and requests for pinned memory without a GPU."""
     logger = logging.getLogger("pykeen")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

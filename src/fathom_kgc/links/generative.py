@@ -1,13 +1,9 @@
 """KGT5 and GenKGC: a query goes in as text, the name of the answer comes out token by token.
 
 Training is cross-entropy of the gold name after the query, in both directions of each training triple. Evaluation
-scores the names of all entities, and nothing else, by their log-likelihood, exactly, without scoring each name: the
-sum of log p over the tokens of the name and the end token. Entities of one name share a leaf of the trie of names, so
-they tie. :mod:`fathom.engine.scoring.walk` explains which nodes are skipped and why no answer is missed.
-
-The trie is walked level by level for several queries at once. A narrow walk keeps only the best *width* nodes of each
-query. If it cut off a node above the final bound, the answer is not proven. The walk is then repeated four times as
-wide, starting from the bound it has found.
+scores the names of all entities, exactly, by their log-likelihood (:mod:`fathom.engine.scoring.walk`). A narrow walk
+keeps only the best *width* nodes of each query; if it cut off a node above the final bound, it is repeated four times
+as wide, starting from the bound it has found.
 """
 
 from __future__ import annotations
@@ -40,7 +36,7 @@ from fathom.training.loop import ADAMW, Optimizer, Stage, adafactor
 from fathom.training.small import NO_TARGET
 from fathom_kgc.links.base import NOT_A_NUMBER, shuffled
 from fathom_kgc.links.options import Generative, GenKgc, Kgt5
-from fathom_kgc.links.texts import TextPredictor, examples_of_relations
+from fathom_kgc.links.texts import TextPredictor, examples_of_relations, with_mask
 
 Layers = Sequence[tuple[Tensor, Tensor]]
 """Keys and values of each layer, each of shape (b, heads, tokens, d)."""
@@ -389,7 +385,7 @@ class GenerativePredictor(TextPredictor):
         names = [self._names[place] for place in training_links(self.graph, queries).gold.tolist()]
         labels = torch.from_numpy(padded(names, NO_TARGET)).to(self.device)
         before = torch.cat([torch.full_like(labels[:, :1], self._start), labels[:, :-1]], dim=1)
-        return NameBatch(*self._with_mask(read), before.clamp(min=0), labels)
+        return NameBatch(*with_mask(read, 0, self.device), before.clamp(min=0), labels)
 
     def _loss(self, batch: NameBatch) -> Tensor:
         logits = self.network(
@@ -414,7 +410,7 @@ class GenerativePredictor(TextPredictor):
         decoder = Decoder(self.network, self._start)
         for start in range(0, len(order), TOGETHER):
             some = order[start : start + TOGETHER]
-            questions = decoder.encode(*self._with_mask([encoded[number] for number in some.tolist()]))
+            questions = decoder.encode(*with_mask([encoded[number] for number in some.tolist()], 0, self.device))
             searched += search(decoder, questions, self._answers, links.take(some), reach)
         self._searched += len(searched)
         self._proven += sum(one.proven for one in searched)
@@ -422,11 +418,7 @@ class GenerativePredictor(TextPredictor):
         return [searched[place].result for place in np.argsort(order).tolist()]
 
     def _reach(self, top: int, keep_scores: bool) -> Reach:
-        """Return the extent of a search.
-
-        In validation ranks beyond the tenth are misses, and unproven searches stop early. The
-        answers of a network that has learnt little are all alike, which makes proofs expensive.
-        """
+        """Return the extent of a search."""
         options, depth = self.options, max(top, DEPTH)
         if self.validating:
             return Reach(depth, top, options.beams, min(options.widest, VALIDATING * options.beams))
@@ -477,10 +469,6 @@ class GenerativePredictor(TextPredictor):
 
     def as_read(self, links: Links) -> list[str]:
         return list(self.tokenizer.batch_decode(self._read(links)))
-
-    def _with_mask(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        matrix = torch.from_numpy(padded(ids, -1)).to(self.device)
-        return matrix.clamp(min=0), (matrix >= 0).long()
 
 
 class Kgt5Predictor(GenerativePredictor):

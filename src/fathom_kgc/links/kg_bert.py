@@ -1,9 +1,7 @@
 """KG-BERT (Yao et al. 2019): a language model classifies a triple, read as a whole, as right or wrong.
 
-x = [CLS] head [SEP] relation [SEP] tail [SEP]; two classes by the model's own classification head, learnt from the
-training triples and from triples with a wrong head or tail (Sakai et al. 2024, equations 2 and 3). The score of a
-triple is its log-odds. Triples share nothing, so a query costs a forward pass per entity. See
-docs/methods/link-prediction.md.
+The score of a triple is its log-odds (Sakai et al. 2024, equations 2 and 3). Triples share nothing, so a query costs a
+forward pass per entity. See docs/methods/link-prediction.md.
 """
 
 from __future__ import annotations
@@ -23,13 +21,12 @@ from transformers import AutoModelForSequenceClassification
 from fathom.base.errors import BadInput
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
-from fathom.engine.scoring.trie import padded
 from fathom.probes.base import Facts
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
 from fathom_kgc.links.base import shuffled
 from fathom_kgc.links.options import KgBert
-from fathom_kgc.links.texts import Framing, TextPredictor, distinct, length_groups
+from fathom_kgc.links.texts import Framing, TextPredictor, distinct, length_groups, with_mask
 
 TRIES = 100
 """How often an entity is drawn anew where it makes a right triple."""
@@ -149,13 +146,10 @@ class Predictor(TextPredictor):
 
     def _run(self, triples: Sequence[EncodedTriple]) -> Tensor:
         ids, types = zip(*triples, strict=True)
-        given = {
-            "input_ids": padded(ids, self.tokenizer.pad_token_id or 0),
-            "attention_mask": padded([np.ones_like(some) for some in ids], 0),
-        }
-        if getattr(self.network.config, "type_vocab_size", 0) > 1:
-            given["token_type_ids"] = padded(types, 0)
-        logits: Tensor = self.network(**{name: torch.from_numpy(x).to(self.device) for name, x in given.items()}).logits
+        tokens, mask = with_mask(ids, self.tokenizer.pad_token_id or 0, self.device)
+        typed = getattr(self.network.config, "type_vocab_size", 0) > 1
+        more = {"token_type_ids": with_mask(types, 0, self.device)[0]} if typed else {}
+        logits: Tensor = self.network(input_ids=tokens, attention_mask=mask, **more).logits
         return logits
 
     def scores(self, links: Links) -> Tensor:

@@ -27,13 +27,12 @@ from fathom.data.graph.links import Links, training_links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.engine.models.weights import linear, use_fast_kernels
 from fathom.engine.scoring.rows import RankResult
-from fathom.engine.scoring.trie import padded
 from fathom.probes.base import Facts
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
 from fathom_kgc.links.base import blocks, rank_links, shuffled
 from fathom_kgc.links.options import KnnKge
-from fathom_kgc.links.texts import TextPredictor, distinct, length_groups
+from fathom_kgc.links.texts import TextPredictor, distinct, length_groups, with_mask
 
 CELLS = 16 * 1024 * 1024
 """Scores, or distances, held at a time: 64 MiB of float32."""
@@ -116,11 +115,8 @@ class Predictor(TextPredictor):
 
     def _padded(self, prompts: Sequence[MaskedPrompt], given: Places) -> list[Tensor]:
         tokens, masked, known = zip(*prompts, strict=True)
-        ids = padded(tokens, self.tokenizer.pad_token_id or 0)
-        real = padded([np.ones_like(some) for some in tokens], 0)
-        return [
-            torch.from_numpy(column).to(self.device) for column in (ids, real, np.array(masked), np.array(known), given)
-        ]
+        places = (torch.from_numpy(np.array(column)).to(self.device) for column in (masked, known, given))
+        return [*with_mask(tokens, self.tokenizer.pad_token_id or 0, self.device), *places]
 
     def as_read(self, links: Links) -> list[str]:
         """Return the prompts; a first mask is in the place of the entity's own token."""

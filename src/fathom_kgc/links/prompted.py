@@ -1,12 +1,8 @@
 """An untrained language model that is shown 100 candidates and five similar triples, and gives its ten best answers.
 
-After LambdaKG (Xie et al. 2023; Sakai et al. 2024, appendices A.2 and B; github.com/zjunlp/PromptKG, ``lambdaKG/LLM``).
-Candidates and triples are retrieved by BM25. A local model scores each candidate; a server's is sampled, and an entity
-that it never names has no rank. In AutoKG's wording (Zhu et al. 2023; github.com/zjunlp/AutoKG, ``KG Reasoning``) every
-entity is a candidate, and nothing is retrieved.
-
-Candidates rank before all other entities, so a gold answer's rank among them is its rank among all. One that is not a
-candidate is only known to be lower. See docs/methods/link-prediction.md.
+After LambdaKG (Xie et al. 2023; Sakai et al. 2024, appendices A.2 and B): a local model scores each candidate of
+BM25; a server's is sampled. In AutoKG's wording (Zhu et al. 2023) every entity is a candidate. Candidates rank before
+all other entities; a gold answer that is none is only known to be lower. See docs/methods/link-prediction.md.
 """
 
 from __future__ import annotations

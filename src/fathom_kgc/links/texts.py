@@ -25,6 +25,7 @@ from fathom.engine.models.hub import ModelPart, from_pretrained
 from fathom.engine.models.loading import check_weights, note_unused
 from fathom.engine.models.model_files import content_hash
 from fathom.engine.models.parts import known_attention, load_tokenizer
+from fathom.engine.scoring.trie import Ints, padded
 from fathom.training.loop import ADAMW, Optimizer, Stage
 from fathom_kgc.links.base import Predictor
 from fathom_kgc.links.options import TextTraining
@@ -225,14 +226,9 @@ def _around(encoded: Any, text: int) -> tuple[Ids, Ids]:
 
 def _longest_first(first: int, second: int, room: int) -> tuple[int, int]:
     """Return how many tokens of each text remain: the longer is cut, both to halves if each is long enough."""
-    if first + second <= room:
-        return first, second
-    if first > second:
-        short, long = _longest_first(second, first, room)
-        return long, short
-    if first <= room // 2:
-        return first, room - first
-    return room // 2, room - room // 2
+    half = room // 2 if first <= second else room - room // 2
+    kept = min(first, max(half, room - second))
+    return kept, min(second, room - kept)
 
 
 def _mean(states: Tensor, real: Tensor) -> Tensor:
@@ -274,6 +270,12 @@ def distinct(keys: Iterable[Hashable]) -> tuple[NDArray[np.int64], NDArray[np.in
     numbers: dict[Hashable, int] = {}
     rows = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
     return rows, np.unique(rows, return_index=True)[1]
+
+
+def with_mask(rows: Sequence[Sequence[int] | Ints], fill: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Pad token ids; return them and 1 where they are no padding, shape (rows, longest)."""
+    matrix = torch.from_numpy(padded(rows, -1)).to(device)
+    return matrix.masked_fill(matrix < 0, fill), (matrix >= 0).long()
 
 
 def length_groups(lengths: Sequence[int], device: torch.device) -> tuple[list[NDArray[np.int64]], Tensor]:

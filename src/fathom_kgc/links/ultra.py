@@ -1,10 +1,8 @@
-"""ULTRA: a graph network with one set of weights for all graphs (Galkin et al. 2024, "Towards Foundation Models for
-Knowledge Graph Reasoning"). It reads no names, texts or vectors of entities: it can infer and cannot remember.
+"""ULTRA: a graph network with one set of weights for all graphs (Galkin et al. 2024). It reads no names or texts.
 
-A query (given, relation, ?) is answered by two passes of messages, generalised Bellman-Ford iterations with DistMult
-messages and sums (Zhu et al. 2021, NBFNet): in the graph of relations, then from the given entity to all others, whose
-last states are scored. docs/notes/link-prediction.md has the equations, and two conventions of the published weights:
-messages run against the edges, and queries for heads read the relations as queries for tails do.
+A query (given, relation, ?) is answered by two passes of messages (Zhu et al. 2021, NBFNet): in the graph of relations,
+then from the given entity to all others. docs/notes/link-prediction.md has the equations, and two conventions of the
+published weights: messages run against the edges, and queries for heads read the relations as queries for tails do.
 """
 
 from __future__ import annotations

@@ -3,17 +3,14 @@
 With H(world, weights) the Hits@10 on the test questions:
 
 - *memory of names*(W) = [H(W, pretrained) − H(W, random)] − [H(anonymised-er, pretrained) − H(anonymised-er, random)],
-  W = base in the headline: the gain from pre-trained weights with true names, beyond that with anonymous names;
-- *descriptions* = H(anonymised-er, w) − H(fully-anonymised-erd, w), same weights w: the gain from readable
-  descriptions with anonymous names;
-- *memory of answers* = H(base, pretrained) − H(base, pretrained from sham weights): the gain of a model pre-trained on
-  test triples over one pre-trained on as many training triples in the same templates. Memory of names includes the
+  W = base in the headline;
+- *descriptions* = H(anonymised-er, w) − H(fully-anonymised-erd, w), same weights w;
+- *memory of answers* = H(base, pretrained) − H(base, pretrained from sham weights). Memory of names includes the
   benefit of any such pre-training, so a model remembers answers only if this is above 0 as well;
 - *structure* = H(fully-anonymised-erd, random): the rest, without meaningful text.
 
-Differences are paired by test fact (both directions averaged) and by seed of training. With several seeds, intervals
-include the noise of training. All claims and effects on one metric are one family, with p values by Holm and
-simultaneous intervals. Hits@10 decides. Figures and tables are named after those of Sakai et al. (NAACL 2024).
+Differences are paired by test fact and by seed of training. All claims and effects on one metric are one family (Holm).
+Figures and tables are named after those of Sakai et al. (NAACL 2024).
 """
 
 from __future__ import annotations
@@ -314,10 +311,7 @@ class _Grid:
 
 
 def _decide(grid: _Grid) -> tuple[dict[str, Effects], list[Decision]]:
-    """Decide the claims, and adjust p values and intervals of all effects; those on each metric are one family.
-
-    Only Hits@10 has claims.
-    """
+    """Decide the claims, and adjust p values and intervals of all effects; those on each metric are one family."""
     effects = {one.name: _effects(grid, one.name) for one in METRICS}
     models = {("", model, 0): _claim(model, grid.options.controls, effects[HITS].terms) for model in grid.worlds}
     claims: dict[tuple[str, str, int], Claim | None] = dict(models)

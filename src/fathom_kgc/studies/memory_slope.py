@@ -1,14 +1,10 @@
 """Does a link predictor gain where its language model knew the fact? Memory per fact, as a slope.
 
-Pre-trained weights may help because the model read the fact, or because it compares names better. The first helps with
-facts that it knew, the second with all. Knowledge is the language model's 1 / rank of a fact *before* training on the
-graph, by any probe that ranks. Gain is the difference in 1 / rank between predictors from pre-trained and from random
-weights. The slope of gain on knowledge is memory; the gain at no knowledge is not.
-
-Easy facts are known, and gained, by every model. So the conclusion needs a control: a language model of the same kind
-that the predictor was *not* made of. If one latent ease explains knowledge of both models, gain and random weights, the
-tetrad difference vanishes (:func:`fathom.results.metrics.correlation.tetrad`). The random predictor's rank alone does
-not control for ease, as it measures ease with error.
+Knowledge is the language model's 1 / rank of a fact *before* training on the graph, by any probe that ranks; gain is
+the difference in 1 / rank between predictors from pre-trained and from random weights. The slope of gain on knowledge
+is memory; the gain at no knowledge is not. Easy facts are known, and gained, by every model, so the conclusion needs a
+control: a language model of the same kind that the predictor was *not* made of. If one latent ease explains knowledge
+of both, gain and random weights, the tetrad difference vanishes (:func:`fathom.results.metrics.correlation.tetrad`).
 """
 
 from __future__ import annotations
