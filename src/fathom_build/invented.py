@@ -33,8 +33,7 @@ def build_invented(options: InventedOptions) -> dict[str, int]:
     :raises BadInput: the folder exists.
     :raises MadeBefore: the same call has made it.
     """
-    drawing = options.model_dump(mode="json", exclude={"out"})
-    signature = signature_of("build invented", drawing)
+    signature = signature_of("build invented", options.model_dump(mode="json", exclude={"out"}))
     refuse(obstacles(options.out, signature))
     relations: Mapping[str, Any] = read_yaml(RELATIONS)
     names = {id_: _answers(id_, options) for id_ in relations}
@@ -54,8 +53,7 @@ def _answers(relation: str, options: InventedOptions) -> dict[str, str]:
     answers = {}
     for place in range(options.answers):
         length = LENGTHS[place % len(LENGTHS)]
-        parts = islice(words[length], 2 if length == "long" else 1)
-        answers[" ".join(parts).title()] = length
+        answers[" ".join(islice(words[length], 2 if length == "long" else 1)).title()] = length
     return answers
 
 

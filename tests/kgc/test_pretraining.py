@@ -25,16 +25,16 @@ from fathom.training.small import (
     encode_statements,
     learn_tokenizer,
 )
-from fathom_kgc.pretraining import pretrain
-from fathom_kgc.pretraining.options import PretrainOptions
-from fathom_kgc.pretraining.texts import (
+from fathom_kgc.pretraining import (
     PHRASINGS,
     named_triples,
+    pretrain,
     read_texts,
     sham_triples,
     statements,
     without_statements,
 )
+from fathom_kgc.pretraining.options import PretrainOptions
 from tests.messages import mentioned, stated
 
 KINDS = ("masked", "causal", "t5", "bart")

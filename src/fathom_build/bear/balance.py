@@ -221,8 +221,7 @@ def _one_to_one(
 ) -> ChosenRelation:
     """Choose one instance of each answer, the most popular or, with *draw*, any."""
     values = [draw.random() if draw else answer.instances[0].popularity for answer in answers]
-    space = _space(answers, plan)._replace(values=values)
-    places = choose(range(len(answers)), space, limits.one_to_one)
+    places = choose(range(len(answers)), _space(answers, plan)._replace(values=values), limits.one_to_one)
     least = limits.one_to_one * (1 - limits.tolerance)
     if len(places) < least:
         why = f"{len(places)} answers that do not overlap, {least:.0f} to {limits.one_to_one} wanted"

@@ -27,7 +27,6 @@ from fathom.store.files import check_name, make_folder, write_json, write_json_l
 from fathom.store.locks import exclusive_folder
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom_build.bear.balance import ChosenRelation, sample
-from fathom_build.bear.entities import DumpForecast
 from fathom_build.bear.facts import (
     LEFT_OVER,
     Answer,
@@ -120,10 +119,8 @@ def forecast_bear(options: BearBuildOptions) -> Table:
     """
     plan, _, desk, _ = _checked(options)
     sources = sources_of(options.input, wanted_of(plan), desk, options, unseen)
-    works: list[tuple[str, DumpForecast | None]]
-    works = [(one.name, one.forecast() if isinstance(one, Dump) else None) for one in sources]
-    works += [(address, None) for address in options.endpoint]
-    rows = tuple((name, *(work or [None] * 4)) for name, work in works)
+    works = [(source.name, source.forecast() if isinstance(source, Dump) else None) for source in sources]
+    rows = tuple((name, *(work or [None] * 4)) for name, work in (*works, *((at, None) for at in options.endpoint)))
     notes = ("minutes: at most, for each of two passes; GB on the disk: with what is sorted", _NO_FORECAST)
     return Table(("source", "minutes", "processes", "GB on the disk", "GB free"), rows, "estimates", notes=notes)
 

@@ -177,8 +177,7 @@ def _claim(property_: str, statement: Json) -> RankedStatement:
     elif main["snaktype"] == "novalue":
         state = StatementState.NO_ITEM
     qualifiers = _mapping(statement, "qualifiers")
-    at = _date(qualifiers, _POINT)
-    dates = _date(qualifiers, _START) or at, _date(qualifiers, _END)
+    dates = _date(qualifiers, _START) or _date(qualifiers, _POINT), _date(qualifiers, _END)
     ended = any(snak["snaktype"] != "novalue" for snak in qualifiers.get(_END, ()))
     return RankedStatement(Statement(property_, object_, *dates, state), statement.get("rank", "normal"), ended)
 

@@ -215,8 +215,7 @@ def write_template_sheet(path: Path, plan: BearPlan, chosen: Mapping[str, Chosen
         if relation.property not in chosen:
             continue
         pairs = [(one.name, answer.name) for answer in chosen[relation.property].answers for one in answer.instances]
-        draw = random.Random(f"{plan.seed} {relation.property} templates")
-        drawn = draw.sample(pairs, min(EXAMPLES, len(pairs)))
+        drawn = random.Random(f"{plan.seed} {relation.property} templates").sample(pairs, min(EXAMPLES, len(pairs)))
         for text in relation.templates:
             filled = (Template(text).fill(subject, answer).text for subject, answer in drawn)
             rows += [{"relation": relation.property, "template": text, "sentence": sentence} for sentence in filled]

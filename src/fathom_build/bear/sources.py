@@ -359,8 +359,7 @@ def _ranked(property_: str, row: Row) -> RankedStatement:
     state = StatementState.COUNTS if number or unknown else StatementState.NO_ITEM
     begun, over = (_date(row.get(name, "")) for name in ("from", "until"))
     claim = Statement(property_, number, begun or _date(row.get("at", "")), over, state)
-    rank = _RANKS.get(row["rank"].rpartition("#")[2], "normal")
-    return RankedStatement(claim, rank, "until" in row)
+    return RankedStatement(claim, _RANKS.get(row["rank"].rpartition("#")[2], "normal"), "until" in row)
 
 
 def _date(time: str) -> str:

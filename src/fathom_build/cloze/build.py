@@ -428,8 +428,7 @@ class _Builder:
 
     def without_sentences(self) -> list[str]:
         """Report types without a sentence."""
-        types = {self.listed.entities[entity].type for entity, count in self._sentences.items() if count}
-        gone = [type_ for type_ in self.listed.types if type_ not in types]
+        gone = [type_ for type_ in self.listed.types if not self._candidates(type_)]
         return [f"{type_}: no sentence is left: not in the data set" for type_ in gone]
 
     def guessable(self) -> list[str]:
@@ -460,10 +459,7 @@ class _Builder:
         )
         write_json_lines(folder / "entities.jsonl", counted)
         write_sheet(folder / REVIEW_FILE, SENTENCES, (row for sample in samples.values() for row in sample.in_order()))
-        by_type: dict[str, list[int]] = {type_: [] for type_ in self.listed.types}
-        for number, sentences in self._sentences.items():
-            if sentences:
-                by_type[self.listed.entities[number].type].append(sentences)
+        by_type = {type_: [self._sentences[n] for n in self._candidates(type_)] for type_ in self.listed.types}
         return [count_frequencies(type_, sentences) for type_, sentences in by_type.items() if sentences]
 
     def _facts(self, rows: Path, samples: Mapping[str, Reservoir]) -> Iterator[Json]:

@@ -257,8 +257,7 @@ def blocks(
 def render_markdown(text: str) -> str:
     """Convert Markdown to HTML, without front matter; terms and their definitions become paragraphs."""
     parser = optional("markdown_it", "text").MarkdownIt("commonmark").enable("table")
-    prose = _DEFINITION.sub("\n\n", _CALLOUT.sub(r"\1", _FRONT_MATTER.sub("", text)))
-    return str(parser.render(prose))
+    return str(parser.render(_DEFINITION.sub("\n\n", _CALLOUT.sub(r"\1", _FRONT_MATTER.sub("", text)))))
 
 
 def render_restructured(text: str) -> str:

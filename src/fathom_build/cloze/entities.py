@@ -182,8 +182,7 @@ def _parsed(path: Path, lines: list[str], layout: Layout, faults: Faults) -> Ite
         if (layout == "count" and not column.isdigit()) or (layout == "type" and not column):
             faults.add(path, number, f"expected a {layout}, a tab and a name, found {line[:60]!r}")
         else:
-            names = _check_names(path, number, cells, faults)
-            yield _Line(number, column if layout == "type" else "", "", names)
+            yield _Line(number, column if layout == "type" else "", "", _check_names(path, number, cells, faults))
 
 
 def _json_line(path: Path, number: int, line: str, faults: Faults) -> Iterator[_Line]:

@@ -115,8 +115,7 @@ class _Text:
         if not cuts <= _joints(name):
             return False  # "to ad" is no "toad"
         if not ends and begins:
-            next_end = min(place for place in self.ends if place > end)
-            ends = self.letters[end:next_end] in _PLURALS
+            ends = self.letters[end : min(place for place in self.ends if place > end)] in _PLURALS
         if begins and ends:
             return self._is_whole(wanted, at, end)
         written = name in self.text and _is_code(name)

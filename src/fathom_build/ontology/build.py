@@ -160,8 +160,7 @@ def _read(shape: Path, instances: int) -> tuple[Classes, Properties, Axioms, int
 
     properties = [entry._replace(domains=among(entry.domains), ranges=among(entry.ranges)) for entry in all_]
     axioms = read_axioms(shape)
-    classes = Classes(entries, {}, {}, (), {}, (), 0)
-    return classes, Properties(properties, axioms, set(), (), 0), axioms, 0
+    return Classes(entries, {}, {}, (), {}, (), 0), Properties(properties, axioms, set(), (), 0), axioms, 0
 
 
 def _tasks(classes: Classes, properties: Sequence[OntologyProperty]) -> dict[str, list[Json]]:

@@ -386,8 +386,7 @@ class _Sample:
     def entail(self, entailment: EntailedTypes, read: ReadAssertions, notes: Notes) -> None:
         """Add the types that follow from what is asserted of the things."""
         stated_types = {thing: stated for thing, (_, stated) in self._things.items()}
-        assertions = read(self._called.keys(), entailment.properties)
-        found = entailment.of_all(stated_types, self._called, assertions)
+        found = entailment.of_all(stated_types, self._called, read(self._called.keys(), entailment.properties))
         added, open_ = [], []
         for thing, (name, stated) in self._things.items():
             types, may_be_more = found[thing]

@@ -324,8 +324,7 @@ def with_disjoint(axioms: Axioms, sources: Sequence[Source], classes: Sequence[O
         "names in owl:disjointWith and the like are left out of the axioms, as they are of no class here or of one "
         "without a label of its own",
     )
-    disjoint = sorted({tuple(sorted(group)) for group in groups.values() if len(group) > 1})
-    return axioms._replace(disjoint=disjoint)
+    return axioms._replace(disjoint=sorted({tuple(sorted(group)) for group in groups.values() if len(group) > 1}))
 
 
 Assertion = tuple[str, str, str]

@@ -247,8 +247,7 @@ def restore(folder: Path) -> KnowledgeGraph:
     entities = _put_back(entities, "description", changed["description"], "old")
     entities = _put_back(entities, "name", changed["entity"], "old")
     entities = _put_back(entities, "aliases", changed["entity"], "old_aliases")
-    relations = _put_back(graph.relations, "name", changed["relation"], "old")
-    return replace(graph, entities=entities, relations=relations)
+    return replace(graph, entities=entities, relations=_put_back(graph.relations, "name", changed["relation"], "old"))
 
 
 def _put_back(table: pa.Table, name: str, changed: dict[str, Json], old: str) -> pa.Table:

@@ -183,8 +183,7 @@ def learn(texts: pa.ChunkedArray) -> Unigram:
     texts = texts.filter(pc.not_equal(pc.utf8_trim_whitespace(texts), ""))
     counts = np.zeros(0x110000, dtype=np.int64)
     for part in blocks(texts, 1 << 24):
-        points = np.frombuffer(part.data.tobytes().decode().encode("utf-32-le"), dtype=np.uint32)
-        part_counts = np.bincount(points)
+        part_counts = np.bincount(np.frombuffer(part.data.tobytes().decode().encode("utf-32-le"), dtype=np.uint32))
         counts[: len(part_counts)] += part_counts
     known = np.flatnonzero(counts)
     return Unigram(tuple(map(chr, known.tolist())), np.append(counts[known], len(texts)))

@@ -512,8 +512,7 @@ def _choose(graph: KnowledgeGraph, bearers: _Bearers, matches: Matches) -> tuple
     keys, neighbours = _linked_homographs(graph, bearers)
     place, linked = _lookup(keys, matches.row[shared].astype(np.int64) * bearers.tries.count + matches.number[shared])
     entity[shared[linked]] = neighbours[place[linked]]
-    counts = {"itself": int(itself.sum()), "linked": int(linked.sum()), "first": int((~linked).sum())}
-    return entity, counts
+    return entity, {"itself": int(itself.sum()), "linked": int(linked.sum()), "first": int((~linked).sum())}
 
 
 def _linked_homographs(graph: KnowledgeGraph, bearers: _Bearers) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

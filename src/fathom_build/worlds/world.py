@@ -147,8 +147,7 @@ def replace_names(world: World, mentions: Mentions, shortest: int, new: NewTexts
     note = f"names of fewer than {shortest} characters are not searched for in descriptions"
     notes = [f"{note} (entities: {mentions.too_short:,})"] if mentions.too_short else []
     named = np.flatnonzero(~is_blank(old))
-    renamed = "e" in world.variant.parts
-    mapping = MAPPING.empty_table() if renamed else _lines("mention", entities, named, old, new)
+    mapping = MAPPING.empty_table() if "e" in world.variant.parts else _lines("mention", entities, named, old, new)
     return replace(_next(world, mapping, counts, notes, {"description": texts}), spans=spans)
 
 
@@ -167,8 +166,7 @@ def rename_entities(world: World, new: NewTexts) -> World:
         if has_aliases.any():
             notes.append(f"aliases are removed, as they would give entities away (entities: {has_aliases.sum():,})")
     renamed = _differ(old, new.texts)
-    rows = np.flatnonzero(renamed | removed)
-    mapping = _lines("entity", entities, rows, old, new, (old_aliases, aliases))
+    mapping = _lines("entity", entities, np.flatnonzero(renamed | removed), old, new, (old_aliases, aliases))
     counts = {"entities_renamed": int(renamed.sum()), "entities_by": new.method}
     return _next(world, mapping, counts, notes, {"name": new.texts, "aliases": aliases})
 

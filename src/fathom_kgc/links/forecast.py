@@ -191,6 +191,5 @@ def _time_epochs(
         before, began = clocks.total(), clocks.now()
         predictor.train(folder / str(epochs), unseen)
         took.append(clocks.now() - began - (clocks.total() - before))
-    triples = len(graph.training) / len(predictor.graph.training)
-    epoch = max(took[1] - took[0], 0.0) / 2 * triples
+    epoch = max(took[1] - took[0], 0.0) / 2 * (len(graph.training) / len(predictor.graph.training))
     return took[0] + (training.epochs - 1) * epoch, -(-training.epochs // training.validate_every)

@@ -298,8 +298,7 @@ class NameReader:
     def _log_probs(self, logits: Tensor, rows: Ints, tokens: Ints) -> Floats:
         """Return log p in nats. :param rows: of *logits*, one per token."""
         at = self._tensor(rows)
-        log_probs = logits[at, self._tensor(tokens)] - torch.logsumexp(logits, dim=1)[at]
-        return log_probs.cpu().numpy().astype(np.float64)
+        return (logits[at, self._tensor(tokens)] - torch.logsumexp(logits, dim=1)[at]).cpu().numpy().astype(np.float64)
 
     def _tensor(self, array: Ints) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.decoder.device)
@@ -443,8 +442,7 @@ class GenerativePredictor(TextPredictor):
         return super().notes() + (notes if shared else [])
 
     def circumstances(self) -> Facts:
-        proven = f"{self._proven:,} of {self._searched:,} answers proven exact"
-        return {"proven": proven, "nodes_run": self._nodes}
+        return {"proven": f"{self._proven:,} of {self._searched:,} answers proven exact", "nodes_run": self._nodes}
 
     @property
     def _end(self) -> Any:

@@ -163,8 +163,7 @@ class Prompts:
         self.gold_listed += gold in candidates
         if options.gold_among_candidates and gold not in candidates:
             candidates[-1] = gold
-        random = np.random.default_rng([options.seed, given, relation, inverse])
-        candidates = random.permutation(candidates).tolist()
+        candidates = np.random.default_rng([options.seed, given, relation, inverse]).permutation(candidates).tolist()
         asked, answer = ("tail", "head") if inverse else ("head", "tail")
         names = ", ".join(dict.fromkeys(self.texts.names[place] for place in candidates))
         lines = [f"Given {asked} entity and relation, predict the {answer} entity from the candidates: {names}."]

@@ -194,8 +194,7 @@ class Predictor(TextPredictor):
 
     def stages(self) -> Sequence[Stage]:
         options, count = self.options, len(self.triples)
-        batches = partial(shuffled, count, options.batch_size, options.seed)
-        return [self.stage("contrast", batches, count, self.loss)]
+        return [self.stage("contrast", partial(shuffled, count, options.batch_size, options.seed), count, self.loss)]
 
     def loss(self, rows: Places) -> Tensor:
         """:param rows: which training triples, shape (n,)."""
@@ -223,8 +222,7 @@ class Predictor(TextPredictor):
         if len(heads):
             itself = self._known(head, relation, head).diagonal()[:, None]
             further.append(((questions * heads).sum(dim=1, keepdim=True) * scale).masked_fill(itself, -torch.inf))
-        known = self._known(head, relation, tail)
-        loss = info_nce(questions @ answers.T, known, scale, self.options.margin, further)
+        loss = info_nce(questions @ answers.T, self._known(head, relation, tail), scale, self.options.margin, further)
         self._queue.append((answers.detach(), torch.from_numpy(tail)))
         return loss
 

@@ -78,8 +78,7 @@ class Predictor(base.Predictor):
         nodes = len(self.graph.entities)
         self.edges = Edges.of(starts, kinds, ends, (2 * self.relations, nodes), self.device)
         between = Edges.between(starts, kinds, ends, (2 * self.relations, nodes), self.device)
-        size = self._block(2 * self.relations)
-        batches = torch.split(torch.arange(self.relations, device=self.device), size)
+        batches = torch.split(torch.arange(self.relations, device=self.device), self._block(2 * self.relations))
         self.vectors = torch.cat([self.network.relation_model(between, relations) for relations in batches])
 
     def block_size(self) -> int:
@@ -174,8 +173,7 @@ class _Layer(nn.Module):
     def forward(self, edges: Edges, states: Tensor, first: Tensor, relations: Tensor) -> Tensor:
         """:param states: of all nodes, shape (nodes, n, d). :param first: those at the start."""
         heard = edges.heard(states, relations) + first
-        new = self.layer_norm(self.linear(torch.cat([states, heard], dim=-1)))
-        return states + torch.relu(new)
+        return states + torch.relu(self.layer_norm(self.linear(torch.cat([states, heard], dim=-1))))
 
 
 class _Iteration(nn.Module):

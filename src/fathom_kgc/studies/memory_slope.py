@@ -101,8 +101,7 @@ def analyse(runs: Sequence[RunFolder], options: RunsOptions = RunsOptions()) -> 
         for run, reciprocals in zip(outcomes, values, strict=True)
         if np.isnan(reciprocals).any()
     )
-    all_facts = {fact for run in outcomes for fact in run.facts}
-    return _slopes(outcomes, facts, values, len(all_facts) - len(facts))
+    return _slopes(outcomes, facts, values, len({fact for run in outcomes for fact in run.facts}) - len(facts))
 
 
 def _faults(outcomes: Sequence[RunFacts]) -> list[str]:
