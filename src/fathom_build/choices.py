@@ -143,8 +143,8 @@ def _reasoning(items: Choices, patterns: Mapping[str, Mapping[str, str]], sample
         for ending, first in ((OMITTED, 1), (GIVEN, 0)):
             form = f"{rule}-{ending}"
             files[f"{REASONING}/{form}"] = [
-                sampler.row(query, form, f"{' '.join(given[first:])} Therefore, {question}") | {"premise": premise}
-                for query, premise, (given, question) in facts
+                sampler.row(query, form, f"{' '.join(premises[first:])} Therefore, {question}") | {"premise": premise}
+                for query, premise, (premises, question) in facts
             ]
     return {name: rows for name, rows in files.items() if rows}
 
@@ -192,7 +192,7 @@ def _phrase(rule: str, query: Query, question: str, patterns: Mapping[str, str])
     if rule == "rdfs5":
         return ((f"{subject} implies {gold}.", f"X implies {subject}."), "What does X imply?")
     if rule == "rdfs7":
-        given = (f"{subject} implies {about_pseudowords(gold)}", about_pseudowords(subject))
-        return (given, "What is the relation between X and Y?")
+        premises = (f"{subject} implies {about_pseudowords(gold)}", about_pseudowords(subject))
+        return (premises, "What is the relation between X and Y?")
     kind = "type" if rule == "rdfs9" else "superclass"
     return ((f"{subject} is a {gold}.", f"X is a {subject}."), f"What is the {kind} of X?")

@@ -36,12 +36,11 @@ def train_links(
     from fathom_kgc.links import base, find, name_of
 
     name = name_of(model) if isinstance(model, LinkTraining) else model
-    chosen, queryset = all_of(
-        lambda: chosen_options(model, options, lambda given: find(name).parse(name, given)),
-        lambda: read_source(data),
+    training, queryset = all_of(
+        lambda: chosen_options(model, options, lambda given: find(name).parse(name, given)), lambda: read_source(data)
     )
     with shown(f"training {name}", progress) as report:
-        return base.train_links(name, queryset, chosen, out, report)
+        return base.train_links(name, queryset, training, out, report)
 
 
 def evaluate_links(
@@ -84,7 +83,7 @@ def _request(model: str | Path, data: Source, asking: dict[str, Any] | None, opt
     from fathom_kgc.links.base import open_links
 
     order = options.get("columns")
-    chosen, queryset = all_of(lambda: parse_options(LinkOptions, dict(options)), lambda: read_source(data, order))
-    here = chosen.device if chosen.engine == HERE else "cpu"  # workers have their own
+    evaluation, queryset = all_of(lambda: parse_options(LinkOptions, dict(options)), lambda: read_source(data, order))
+    here = evaluation.device if evaluation.engine == HERE else "cpu"  # workers have their own
     predictor = open_links(model, queryset, here, asking)
-    return RunRequest(LINK_PROBE, predictor, link_queryset(queryset, chosen.directions), chosen)
+    return RunRequest(LINK_PROBE, predictor, link_queryset(queryset, evaluation.directions), evaluation)

@@ -204,21 +204,21 @@ class Predictors:
         for key in ("probe", "models", "exclusive"):
             if getattr(part, key):
                 plan.faults.add(("runs", name, key), "it is not for link predictors, which have options of their own")
-        own = parse_added(PredictorPart, part, ("runs", name), plan.faults)
-        if own is None:
+        predictor = parse_added(PredictorPart, part, ("runs", name), plan.faults)
+        if predictor is None:
             return
-        others = [key for key, other in plan.content.runs.items() if other.kind is self and key != name]
-        if own.random_from and own.random_from not in others:
-            text = f"no other predictor '{own.random_from}'; {nearest(own.random_from, others)}"
+        others = [key for key, runs_part in plan.content.runs.items() if runs_part.kind is self and key != name]
+        if predictor.random_from and predictor.random_from not in others:
+            text = f"no other predictor '{predictor.random_from}'; {nearest(predictor.random_from, others)}"
             plan.faults.add(("runs", name, "random_from"), text)
             return
-        init = find(own.predictor).options.model_fields.get("init")
+        init = find(predictor.predictor).options.model_fields.get("init")
         inits = {"init": list(get_args(init.annotation))} if init is not None and "init" not in part.options else {}
         checked: set[str] = set()
         for source, world, worlds in _sources(plan, name, part):
             for values in combinations(inits | part.matrix):
                 is_random = values.get("init", part.options.get("init")) == "random"
-                made_as = own.random_from if own.random_from and is_random else name
+                made_as = predictor.random_from if predictor.random_from and is_random else name
                 step = _step(plan, made_as, source, world, worlds, values, checked)
                 if step is not None:
                     in_name = {key: spelt(value) for key, value in values.items()}
@@ -266,10 +266,10 @@ def _step(
 ) -> LinkStep | None:
     """Return the training and evaluation of a predictor; None, with faults, if some of its options are wrong."""
     part, data, where = plan.content.runs[name], plan.content.data[source], ("runs", name)
-    own = parse_added(PredictorPart, part, where, plan.faults)
-    if own is None:
+    predictor = parse_added(PredictorPart, part, where, plan.faults)
+    if predictor is None:
         return None
-    kind = find(own.predictor)
+    kind = find(predictor.predictor)
     asked = {key: value for key, value in data.options.items() if key in LinkOptions.model_fields}
     own_fields = kind.options.model_fields
     of_data = {key: value for key, value in data.options.items() if key in own_fields or key not in asked}
@@ -282,7 +282,7 @@ def _step(
         ((*where, "matrix"), values),
     ]
     try:
-        given = kind.complete(own.predictor, given)
+        given = kind.complete(predictor.predictor, given)
     except BadInput as error:
         plan.faults.add((*where, "preset"), str(error))
         return None
@@ -293,8 +293,8 @@ def _step(
         return None
     place = worlds.folder / world if worlds else Path(plan.data[source])
     named = {"data": data.data, "world": world, **weights}
-    step = LinkStep(plan.out, "", own.predictor, place, training, own.asking, options, worlds, named)
-    key = repr((own.predictor, {**training.model_dump(), "seed": 0}, own.asking))
+    step = LinkStep(plan.out, "", predictor.predictor, place, training, predictor.asking, options, worlds, named)
+    key = repr((predictor.predictor, {**training.model_dump(), "seed": 0}, predictor.asking))
     try:
         if key not in checked:
             step.check()

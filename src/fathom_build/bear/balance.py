@@ -71,15 +71,22 @@ def _why_not(per_answer: int, answers: int, limits: Limits) -> str:
 
 def best(options: Iterable[Configuration], limits: Limits) -> Configuration | None:
     """Return the feasible configuration with the most answers, then the nearest to the wanted number, if any."""
-    feasible = [one for one in options if not one.why_not]
-    return max(feasible, key=lambda one: (one.answers, -abs(one.total - limits.instances)), default=None)
+    feasible = [configuration for configuration in options if not configuration.why_not]
+    return max(
+        feasible,
+        key=lambda configuration: (configuration.answers, -abs(configuration.total - limits.instances)),
+        default=None,
+    )
 
 
 def nearest(options: Sequence[Configuration], limits: Limits) -> Configuration | None:
     """Return the configuration nearest to feasible: with enough answers if possible, then by instances."""
     return min(
-        (one for one in options if one.answers),
-        key=lambda one: (max(limits.least_answers - one.answers, 0), abs(one.total - limits.instances)),
+        (configuration for configuration in options if configuration.answers),
+        key=lambda configuration: (
+            max(limits.least_answers - configuration.answers, 0),
+            abs(configuration.total - limits.instances),
+        ),
         default=None,
     )
 
@@ -91,10 +98,10 @@ def choose(able: Sequence[int], space: AnswerGraph, most: int) -> list[int]:
     """
     ordered = sorted(able, key=lambda place: (-space.values[place], place))
     here, others = set(ordered), defaultdict[int, set[int]](set)
-    for one, other in space.conflicts:
-        if one in here and other in here:
-            others[one].add(other)
-            others[other].add(one)
+    for first, second in space.conflicts:
+        if first in here and second in here:
+            others[first].add(second)
+            others[second].add(first)
     taken: list[int] = []
     for place in ordered:
         if len(taken) < most and not others.get(place, set()) & set(taken):
@@ -123,16 +130,16 @@ def _independent(places: Sequence[int], pairs: Sequence[tuple[int, int]], values
     return {place for place, value in zip(places, solved.x, strict=True) if value > 0.5}
 
 
-def reasons(options: Sequence[Configuration], chosen: Configuration | None) -> dict[str, str]:
+def reasons(options: Sequence[Configuration], taken: Configuration | None) -> dict[str, str]:
     """Explain why each other configuration was not taken."""
     reason_of = {}
-    for one in options:
-        why = one.why_not
-        if not why and chosen is not None:
-            better = "has more answers" if chosen.answers > one.answers else "is nearer to the instances wanted"
-            why = f"feasible, but {chosen.answers} × {chosen.per_answer} {better}"
-        if chosen is None or one.per_answer != chosen.per_answer:
-            reason_of[f"{one.answers} × {one.per_answer}"] = why
+    for option in options:
+        why = option.why_not
+        if not why and taken is not None:
+            better = "has more answers" if taken.answers > option.answers else "is nearer to the instances wanted"
+            why = f"feasible, but {taken.answers} × {taken.per_answer} {better}"
+        if taken is None or option.per_answer != taken.per_answer:
+            reason_of[f"{option.answers} × {option.per_answer}"] = why
     return reason_of
 
 
@@ -172,7 +179,7 @@ def sample(pool: FactPool, name: str, limits: Limits, plan: BearPlan) -> ChosenR
     relation = pool.relation.property
     able, least = [], limits.least_popularity
     for answer in pool.answers:
-        instances = [one for one in answer.instances if min(one.popularity, answer.popularity) >= least]
+        instances = [instance for instance in answer.instances if min(instance.popularity, answer.popularity) >= least]
         able += [answer._replace(instances=instances)] if instances else []
     tried: list[ChosenRelation] = []
     if pool.relation.cardinality != ONE_TO_ONE:
@@ -188,12 +195,16 @@ def sample(pool: FactPool, name: str, limits: Limits, plan: BearPlan) -> ChosenR
 def _settled(answers: list[Answer], choose_from: Callable[[list[Answer]], ChosenRelation]) -> ChosenRelation:
     """Repeat the choice without subjects that have another right answer in it, until there are none."""
     while True:
-        chosen = choose_from(answers)
-        space = {answer.number for answer in chosen.answers}
-        wrong = {one.subject for answer in chosen.answers for one in answer.instances if one.also & space}
+        relation = choose_from(answers)
+        space = {answer.number for answer in relation.answers}
+        wrong = {
+            instance.subject for answer in relation.answers for instance in answer.instances if instance.also & space
+        }
         if not wrong:
-            return chosen
-        rest = (([one for one in answer.instances if one.subject not in wrong], answer) for answer in answers)
+            return relation
+        rest = (
+            ([instance for instance in answer.instances if instance.subject not in wrong], answer) for answer in answers
+        )
         answers = [answer._replace(instances=instances) for instances, answer in rest if instances]
 
 
@@ -234,6 +245,6 @@ def _one_to_one(
 def _space(answers: list[Answer], plan: BearPlan) -> AnswerGraph:
     split = [words(answer.name) for answer in answers]
     pairs = overlapping([answer.name for answer in answers])
-    conflicts = [(one, other) for one, other in pairs if not plan.overlapping or split[one] == split[other]]
+    conflicts = [(first, second) for first, second in pairs if not plan.overlapping or split[first] == split[second]]
     counts = [len(answer.instances) for answer in answers]
     return AnswerGraph(counts, [answer.value() for answer in answers], conflicts)

@@ -291,15 +291,21 @@ class _Builder:
         write_json(folder / "manifest.json", self._manifest(root, variants, sources))
         return tables
 
-    def _relation(self, chosen: ChosenRelation) -> BearRelation:
-        plan = next(one for one in self._plan.relations if one.property == chosen.relation)
-        answers = [(f"Q{answer.number}", answer.name) for answer in chosen.answers]
+    def _relation(self, choice: ChosenRelation) -> BearRelation:
+        plan = next(instance for instance in self._plan.relations if instance.property == choice.relation)
+        answers = [(f"Q{answer.number}", answer.name) for answer in choice.answers]
         instances = [
-            BearInstance(f"Q{one.subject}", one.name, self._store.aliases(one.subject), place, _groups(one, answer))
-            for place, answer in enumerate(chosen.answers)
-            for one in answer.instances
+            BearInstance(
+                f"Q{instance.subject}",
+                instance.name,
+                self._store.aliases(instance.subject),
+                place,
+                _groups(instance, answer),
+            )
+            for place, answer in enumerate(choice.answers)
+            for instance in answer.instances
         ]
-        return BearRelation(chosen.relation, plan.templates, answers, instances, plan.domains)
+        return BearRelation(choice.relation, plan.templates, answers, instances, plan.domains)
 
     def _tables(
         self,
@@ -333,10 +339,10 @@ class _Builder:
         write_json(folder / STATISTICS, {table.title: table.objects() for table in tables})
         write_text(folder / "statistics.md", render(list(tables), "md") + "\n")
 
-    def _names(self, chosen: Iterable[ChosenRelation]) -> Iterable[Json]:
+    def _names(self, choices: Iterable[ChosenRelation]) -> Iterable[Json]:
         """Yield all entities with their other names, each once."""
-        names = {answer.number: answer.name for one in chosen for answer in one.answers}
-        names |= {at.subject: at.name for one in chosen for answer in one.answers for at in answer.instances}
+        names = {answer.number: answer.name for choice in choices for answer in choice.answers}
+        names |= {at.subject: at.name for choice in choices for answer in choice.answers for at in answer.instances}
         for number, name in sorted(names.items()):
             yield {"id": f"Q{number}", "label": name, "aliases": self._store.aliases(number)}
 
@@ -361,7 +367,7 @@ def _positions(big: Sequence[BearRelation], small: Sequence[BearRelation]) -> di
     """Return the rows of the small variant's instances in the large one, by relation."""
 
     def pairs(relation: BearRelation) -> list[tuple[str, str]]:
-        return [(one.subject_id, relation.answers[one.answer][0]) for one in relation.instances]
+        return [(instance.subject_id, relation.answers[instance.answer][0]) for instance in relation.instances]
 
     rows = {relation.id: {pair: row for row, pair in enumerate(pairs(relation))} for relation in big}
     return {
@@ -371,7 +377,7 @@ def _positions(big: Sequence[BearRelation], small: Sequence[BearRelation]) -> di
     }
 
 
-def _groups(one: Instance, answer: Answer) -> dict[str, str | int]:
-    dates = zip(DATES, (one.valid_from, one.valid_until), strict=True)
-    popular = zip(POPULARITIES, (one.popularity, answer.popularity), strict=True)
+def _groups(instance: Instance, answer: Answer) -> dict[str, str | int]:
+    dates = zip(DATES, (instance.valid_from, instance.valid_until), strict=True)
+    popular = zip(POPULARITIES, (instance.popularity, answer.popularity), strict=True)
     return {name: date for name, date in dates if date} | dict(popular)

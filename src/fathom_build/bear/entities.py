@@ -127,7 +127,7 @@ def _label(row: Json, language: str) -> str:
 def _claims(claims: Json, wanted: WantedStatements) -> Iterator[Statement]:
     for property_, statements in claims.items():
         if property_ in wanted.properties:
-            yield from counted([_claim(property_, one) for one in statements], wanted)
+            yield from counted([_claim(property_, statement) for statement in statements], wanted)
 
 
 class RankedStatement(NamedTuple):

@@ -20,15 +20,7 @@ from typing import NamedTuple
 
 from fathom.base.errors import BadInput, optional, refuse
 from fathom.base.reading import Json
-from fathom_build.bear.entities import (
-    INSTANCE_OF,
-    SUBCLASS_OF,
-    UNKNOWN,
-    Entity,
-    Numbers,
-    Statement,
-    WantedStatements,
-)
+from fathom_build.bear.entities import INSTANCE_OF, SUBCLASS_OF, UNKNOWN, Entity, Numbers, Statement, WantedStatements
 from fathom_build.bear.plan import BearPlan, RelationPlan
 from fathom_build.bear.sources import WikidataSource
 from fathom_build.sheets import read_pairs
@@ -184,7 +176,9 @@ class FactStore:
 
 def wanted_of(plan: BearPlan) -> WantedStatements:
     """Return what to read of each entity."""
-    ended = {one.property for one in plan.relations if (plan.ended if one.ended is None else one.ended)}
+    ended = {
+        relation.property for relation in plan.relations if (plan.ended if relation.ended is None else relation.ended)
+    }
     wanted = frozenset({*plan.properties, INSTANCE_OF, SUBCLASS_OF})
     return WantedStatements(wanted, plan.language, frozenset(ended), plan.as_of)
 
@@ -292,10 +286,10 @@ def overlapping(names: Sequence[str]) -> Iterator[tuple[int, int]]:
     for place, parts in enumerate(split):
         if parts:
             rarest = min(parts, key=lambda word: len(by_word[word]))
-            for other in by_word[rarest]:
-                same = split[other] == parts
-                if (other > place if same else other != place) and contains(split[other], parts):
-                    yield place, other
+            for longer in by_word[rarest]:
+                same = split[longer] == parts
+                if (longer > place if same else longer != place) and contains(split[longer], parts):
+                    yield place, longer
 
 
 class Log:
@@ -374,7 +368,7 @@ class Answer(NamedTuple):
 
     def value(self, instances: int | None = None) -> float:
         """Return the preference for an answer: the median popularity of its instances, or of the first of them."""
-        return median(one.popularity for one in self.instances[:instances])
+        return median(instance.popularity for instance in self.instances[:instances])
 
 
 class FactPool(NamedTuple):
@@ -488,15 +482,15 @@ def _without_same_names(answers: list[Answer], relation: RelationPlan, log: Log)
     """Keep the most popular subject of each name. The answers of one subject are not two subjects."""
     first: dict[tuple[str, ...], tuple[int, int]] = {}
     for answer in answers:
-        for one in answer.instances:
-            mine = (-one.popularity, one.subject)
-            first[words(one.name)] = min(mine, first.get(words(one.name), mine))
+        for instance in answer.instances:
+            mine = (-instance.popularity, instance.subject)
+            first[words(instance.name)] = min(mine, first.get(words(instance.name), mine))
     distinct = []
     for answer in answers:
-        kept = [one for one in answer.instances if first[words(one.name)][1] == one.subject]
-        for one in answer.instances:
-            if first[words(one.name)][1] != one.subject:
-                log.drop(relation.property, SAME_NAME, f"{one.name} (Q{one.subject})")
+        kept = [instance for instance in answer.instances if first[words(instance.name)][1] == instance.subject]
+        for instance in answer.instances:
+            if first[words(instance.name)][1] != instance.subject:
+                log.drop(relation.property, SAME_NAME, f"{instance.name} (Q{instance.subject})")
         if kept:
             distinct.append(answer._replace(instances=kept))
     return distinct

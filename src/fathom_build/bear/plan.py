@@ -121,11 +121,11 @@ class BearPlan(_Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _filled(cls, given: Any) -> Any:
+    def _filled(cls, content: Any) -> Any:
         """Fill in the paper's limits for a variant that names only some; "as_of" may be left out."""
-        if not isinstance(given, dict):
-            return given
-        filled = dict(given)
+        if not isinstance(content, dict):
+            return content
+        filled = dict(content)
         for name, usual in (("small", SMALL), ("big", BIG)):
             if isinstance(filled.get(name), dict):
                 filled[name] = usual.model_dump() | filled[name]
@@ -168,8 +168,8 @@ def _fault(content: Json, fault: Any, kind: type[BaseModel]) -> str:
         return f"{where} is missing" + (f": {description}" if description else "")
     if fault["type"] == "value_error" and isinstance(fault["input"], dict):  # of several options together
         return f"{where}: {fault['msg'].removeprefix('Value error, ')}"
-    given = "options" if isinstance(fault["input"], dict) else fault["input"]
-    return f"{where}: {value_fault(fault | {'input': given})}"
+    found = "options" if isinstance(fault["input"], dict) else fault["input"]
+    return f"{where}: {value_fault(fault | {'input': found})}"
 
 
 def _named(content: Json, place: Sequence[int | str]) -> Iterator[str]:

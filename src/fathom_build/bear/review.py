@@ -58,24 +58,24 @@ def read_decisions(path: Path | None, relations: Iterable[str]) -> Decisions:
     """
     if path is None:
         return {}
-    faults, known = Faults(), set(relations)
+    faults, properties = Faults(), set(relations)
     decisions: Decisions = {}
     lines: dict[tuple[str, str], int] = {}
     whose = f"the {REVIEW_FILE} of fathom build bear"
     for line, row in read_sheet(path, {"relation", "id", "decision"}, COLUMNS, whose):
-        given, id_ = row["decision"].strip().lower(), row["id"].strip()
-        if given not in _DECISIONS:
+        decision, id_ = row["decision"].strip().lower(), row["id"].strip()
+        if decision not in _DECISIONS:
             faults.add(path, line, f"decision: expected {KEEP} or {DROP}, found {row['decision'].strip()[:40]!r}")
         elif not (id_[:1] == "Q" and id_[1:].isdecimal()):
             faults.add(path, line, f"id: expected such as Q42, found {id_[:40]!r}")
-        elif row["relation"] not in known:
+        elif row["relation"] not in properties:
             faults.add(path, line, f"relation {row['relation']!r} is not in the plan")
         elif why := repetition(lines, (row["relation"], id_), line, f"{id_} of {row['relation']}"):
             faults.add(path, line, why)
         else:
-            cells = (row.get("name", ""), row.get("is a", ""), row.get("why", ""), _DECISIONS[given])
-            one = Outlier(row["relation"], int(id_[1:]), *cells, row.get("comment", ""))
-            decisions[one.relation, one.number] = one
+            cells = (row.get("name", ""), row.get("is a", ""), row.get("why", ""), _DECISIONS[decision])
+            outlier = Outlier(row["relation"], int(id_[1:]), *cells, row.get("comment", ""))
+            decisions[outlier.relation, outlier.number] = outlier
     faults.stop_if_any()
     return decisions
 
@@ -85,11 +85,20 @@ def write_decisions(path: Path, outliers: Iterable[Outlier], used: Mapping[tuple
 
     :param used: variants that have an answer, by relation and number.
     """
-    ordered = sorted(outliers, key=lambda one: bool(one.decision))
+    ordered = sorted(outliers, key=lambda outlier: bool(outlier.decision))
     rows = []
-    for one in ordered:
-        variants = "; ".join(used.get((one.relation, one.number), ()))
-        cells = (one.relation, f"Q{one.number}", one.name, one.kinds, one.why, variants, one.decision, one.comment)
+    for outlier in ordered:
+        variants = "; ".join(used.get((outlier.relation, outlier.number), ()))
+        cells = (
+            outlier.relation,
+            f"Q{outlier.number}",
+            outlier.name,
+            outlier.kinds,
+            outlier.why,
+            variants,
+            outlier.decision,
+            outlier.comment,
+        )
         rows.append(dict(zip(COLUMNS, cells, strict=True)))
     write_sheet(path, COLUMNS, rows)
 
@@ -110,8 +119,10 @@ def outliers_of(store: FactStore, pool: FactPool, decisions: Decisions) -> list[
             reason = reason or (before.why if before else "")
             decision = (before.decision, before.comment) if before else ("", "")
             outliers.append(Outlier(relation, answer.number, answer.name, called, reason, *decision))
-    listed = {one.number for one in outliers}
-    return outliers + [one for (of, number), one in decisions.items() if of == relation and number not in listed]
+    listed = {outlier.number for outlier in outliers}
+    return outliers + [
+        outlier for (of, number), outlier in decisions.items() if of == relation and number not in listed
+    ]
 
 
 def kinds_of(store: FactStore, types: Iterable[int]) -> dict[int, int]:
@@ -131,10 +142,10 @@ def majority(kinds: Iterable[Mapping[int, int]], share: float = SHARE) -> tuple[
     :returns: its number, and how many are of it; None where nothing has a class.
     """
     levels = list(kinds)
-    times = Counter(class_ for one in levels for class_ in one)
+    times = Counter(class_ for classes in levels for class_ in classes)
     steps: Counter[int] = Counter()
-    for one in levels:
-        steps.update(one)
+    for classes in levels:
+        steps.update(classes)
     enough = [class_ for class_, count in times.items() if count >= share * len(levels)]
     if enough:
         best = min(enough, key=lambda class_: (steps[class_] / times[class_], -times[class_], class_))
@@ -148,7 +159,9 @@ def majority(kinds: Iterable[Mapping[int, int]], share: float = SHARE) -> tuple[
 def write_audit(path: Path, plan: BearPlan, chosen: Mapping[str, ChosenRelation], size: int) -> None:
     """Write randomly drawn instances for a person to compare with Wikidata, where ranks and references are."""
     templates = {relation.property: relation.templates[0] for relation in plan.relations}
-    pairs = [(name, one, answer) for name in chosen for answer in chosen[name].answers for one in answer.instances]
+    pairs = [
+        (name, instance, answer) for name in chosen for answer in chosen[name].answers for instance in answer.instances
+    ]
     drawn = random.Random(f"{plan.seed} audit").sample(pairs, min(size, len(pairs)))
     write_sheet(
         path,
@@ -156,14 +169,14 @@ def write_audit(path: Path, plan: BearPlan, chosen: Mapping[str, ChosenRelation]
         (
             {
                 "relation": relation,
-                "statement": Template(templates[relation]).fill(one.name, answer.name).text,
-                "subject": one.name,
-                "subject_id": f"Q{one.subject}",
+                "statement": Template(templates[relation]).fill(instance.name, answer.name).text,
+                "subject": instance.name,
+                "subject_id": f"Q{instance.subject}",
                 "answer": answer.name,
                 "answer_id": f"Q{answer.number}",
-                "source": f"https://www.wikidata.org/wiki/Q{one.subject}#{relation}",
+                "source": f"https://www.wikidata.org/wiki/Q{instance.subject}#{relation}",
             }
-            for relation, one, answer in drawn
+            for relation, instance, answer in drawn
         ),
     )
 
@@ -182,7 +195,7 @@ def slot_notes(relation: RelationPlan, chosen: ChosenRelation) -> Iterator[str]:
     Of English templates; what is no English word is passed over.
     """
     names = {
-        "X": [one.name for answer in chosen.answers for one in answer.instances],
+        "X": [instance.name for answer in chosen.answers for instance in answer.instances],
         "Y": [answer.name for answer in chosen.answers],
     }
     for text, count in Counter(relation.templates).items():
@@ -214,7 +227,11 @@ def write_template_sheet(path: Path, plan: BearPlan, chosen: Mapping[str, Chosen
     for relation in plan.relations:
         if relation.property not in chosen:
             continue
-        pairs = [(one.name, answer.name) for answer in chosen[relation.property].answers for one in answer.instances]
+        pairs = [
+            (instance.name, answer.name)
+            for answer in chosen[relation.property].answers
+            for instance in answer.instances
+        ]
         drawn = random.Random(f"{plan.seed} {relation.property} templates").sample(pairs, min(EXAMPLES, len(pairs)))
         for text in relation.templates:
             filled = (Template(text).fill(subject, answer).text for subject, answer in drawn)
@@ -237,10 +254,10 @@ def sizes(chosen: Mapping[str, Sequence[ChosenRelation]]) -> Table:
     """
     rows: list[tuple[Cell, ...]] = []
     for name, relations in chosen.items():
-        single = sum(one.cardinality == ONE_TO_ONE for one in relations)
-        many = [one.total for one in relations if one.cardinality != ONE_TO_ONE]
+        single = sum(relation.cardinality == ONE_TO_ONE for relation in relations)
+        many = [relation.total for relation in relations if relation.cardinality != ONE_TO_ONE]
         mean = sum(many) / len(many) if many else None
-        rows.append((name, sum(one.total for one in relations), len(relations), single, len(many), mean))
+        rows.append((name, sum(relation.total for relation in relations), len(relations), single, len(many), mean))
     note = "the average of BEAR's N:1 relations as the paper's table 2 has it"
     formats = {_TABLE_2[-1]: ".1f"}
     return Table(("variant", *_TABLE_2), (*rows, *PUBLISHED), "sizes (table 2)", formats=formats, notes=(note,))
@@ -248,7 +265,10 @@ def sizes(chosen: Mapping[str, Sequence[ChosenRelation]]) -> Table:
 
 def by_relation(variant: str, relations: Iterable[ChosenRelation]) -> Table:
     """Tabulate the configuration of each relation, and why those that are left out are infeasible."""
-    rows = tuple((one.relation, one.cardinality, one.configuration, one.total, one.why or None) for one in relations)
+    rows = tuple(
+        (relation.relation, relation.cardinality, relation.configuration, relation.total, relation.why or None)
+        for relation in relations
+    )
     columns = ("relation", "cardinality", "answers × instances", "instances", "infeasible")
     return Table(columns, rows, f"relations of {variant}").without_empty("infeasible")
 

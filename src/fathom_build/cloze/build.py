@@ -227,7 +227,7 @@ def _checked(files: ClozeFiles, options: ClozeBuildOptions, progress: Progress) 
     """Return the builder, the signature of the build, and notes. :raises BadInput: with all faults."""
     notes: list[str] = []
     blocked = files.blocked or BLOCKED_FILE
-    read_from = [*files.input, blocked, *(split_given(given)[1] for given in files.entities)]
+    read_from = [*files.input, blocked, *(split_given(entity_list)[1] for entity_list in files.entities)]
     signature = signature_of(
         "build cloze", options.model_dump(mode="json"), files=read_from, entities=list(files.entities)
     )
@@ -240,8 +240,8 @@ def _checked(files: ClozeFiles, options: ClozeBuildOptions, progress: Progress) 
     )
     coded = any(source.kind in (corpora.MEDLINE, corpora.JATS) for source in sources)
     if coded and options.language not in LANGUAGES:
-        known = ", ".join(sorted(LANGUAGES))
-        raise BadInput(f"--language {options.language}: PubMed's code for it is unknown; expected one of {known}")
+        languages = ", ".join(sorted(LANGUAGES))
+        raise BadInput(f"--language {options.language}: PubMed's code for it is unknown; expected one of {languages}")
     builder = _Builder(sources, listed, blocked_texts, options, progress)
     return builder, signature, notes + listed.notes + builder.selector.finder.notes()
 
@@ -484,8 +484,8 @@ class _Builder:
 
     def _relations(self) -> Iterator[Json]:
         for type_ in self.listed.types:
-            if chosen := [self.listed.entities[number] for number in self._candidates(type_)]:
-                candidates = [e.name if e.id == e.name else {"id": e.id, "name": e.name} for e in chosen]
+            if entities := [self.listed.entities[number] for number in self._candidates(type_)]:
+                candidates = [e.name if e.id == e.name else {"id": e.id, "name": e.name} for e in entities]
                 yield {"relation": type_, "candidates": candidates}
 
     def manifest(self, steps: list[CountedStep], frequencies: list[Frequencies], notes: list[str]) -> Json:

@@ -85,21 +85,21 @@ def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[TextFile]:
     """
     sources: dict[Path, TextFile] = {}
     faults = []
-    for given in inputs:
-        if not stands(given):
-            faults.append(f"--input {given}: no such file or folder")
+    for place in inputs:
+        if not stands(place):
+            faults.append(f"--input {place}: no such file or folder")
             continue
-        in_folder = (path for path in given.rglob("*") if not path.is_dir() and not path.name.startswith("."))
-        kinds = {path: _kind(path) for path in (sorted(in_folder) if given.is_dir() else [given])}
-        if given.is_dir():
+        in_folder = (path for path in place.rglob("*") if not path.is_dir() and not path.name.startswith("."))
+        kinds = {path: _kind(path) for path in (sorted(in_folder) if place.is_dir() else [place])}
+        if place.is_dir():
             unknown = Counter(path.suffix or path.name for path, kind in kinds.items() if not kind)
             if unknown:
                 listed = ", ".join(f"{count} {suffix}" for suffix, count in sorted(unknown.items()))
-                notes.append(f"{given.name}: skipped: {listed}")
+                notes.append(f"{place.name}: skipped: {listed}")
             if unknown.total() == len(kinds):
-                faults.append(f"--input {given}: no file that ends in {_ENDINGS}")
-        elif not kinds[given]:
-            faults.append(f"--input {given}: expected a name that ends in {_ENDINGS}")
+                faults.append(f"--input {place}: no file that ends in {_ENDINGS}")
+        elif not kinds[place]:
+            faults.append(f"--input {place}: expected a name that ends in {_ENDINGS}")
         for path, kind in kinds.items():
             if not kind:
                 continue
@@ -108,7 +108,7 @@ def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[TextFile]:
             except Unreadable as error:
                 faults.append(f"--input {error}")
                 continue
-            name = (Path(given.name) / path.relative_to(given)).as_posix() if given.is_dir() else given.name
+            name = (Path(place.name) / path.relative_to(place)).as_posix() if place.is_dir() else place.name
             sources.setdefault(path.resolve(), TextFile(path, name, kind))
     refuse(faults)
     names = Counter(source.name for source in sources.values())
@@ -168,13 +168,13 @@ def copy_beginnings(sources: Sequence[TextFile], folder: Path, most: int) -> lis
     :param most: unpacked bytes to copy of all files together. A file that is small or has more than its equal part is
         copied up to that part.
     """
-    chosen = sources[:: -(-len(sources) // SAMPLES)]
+    spaced = sources[:: -(-len(sources) // SAMPLES)]
     copies = []
-    for number, source in enumerate(chosen):
+    for number, source in enumerate(spaced):
         packed = _is_packed(source.path)
         copy = folder / f"{number}{''.join(source.path.suffixes)}"
         with opened(source.path, unpack=packed) as file:
-            beginning = file.read(most // len(chosen))
+            beginning = file.read(most // len(spaced))
         copy.write_bytes(gzip.compress(beginning) if packed else beginning)
         copies.append(source._replace(path=copy))
     return copies
@@ -189,10 +189,10 @@ def digest_of(path: Path) -> str:
 def check_encoding(name: str) -> None:
     """:raises BadInput: Python has no such encoding, or one that does not decode bytes line by line."""
     shown = f"--encoding {name if name.isprintable() else repr(name)}"
-    known = "utf-8, latin-1 and cp1252 are some"
+    examples = "utf-8, latin-1 and cp1252 are some"
     try:
         sample = (_SAMPLE.encode(name) * 2).decode(name)
     except (LookupError, ValueError, TypeError, UnicodeError) as error:  # "\0", zip, undefined
-        raise BadInput(f"{shown}: unknown encoding; {known}") from error
+        raise BadInput(f"{shown}: unknown encoding; {examples}") from error
     if sample.replace("\ufeff", "") != _SAMPLE * 2:
-        raise BadInput(f"{shown}: no encoding of text; {known}")
+        raise BadInput(f"{shown}: no encoding of text; {examples}")

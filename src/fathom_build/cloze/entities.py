@@ -245,9 +245,9 @@ def _also_called(entity: ListedEntity, line: _Line) -> ListedEntity:
 def _check_ids(entities: Sequence[ListedEntity], faults: Faults) -> None:
     seen: dict[tuple[str, str], ListedEntity] = {}
     for entity in entities:
-        other = seen.setdefault((entity.type, entity.id), entity)
-        if other is not entity:
-            two = f"{other.name!r} and {entity.name!r}"
+        first = seen.setdefault((entity.type, entity.id), entity)
+        if first is not entity:
+            two = f"{first.name!r} and {entity.name!r}"
             faults.found.append(f"{entity.type}: {two} have the same id {entity.id!r}: ids must differ")
 
 

@@ -103,10 +103,10 @@ class _Counts:
     """Counts of entities next to each context, and the context of each sentence."""
 
     def __init__(self, contexts: Ints, entity: Ints, counted: NDArray[np.bool_], entities: int) -> None:
-        known, self.context_of_slot = np.unique(contexts, return_inverse=True)
+        distinct, self.context_of_slot = np.unique(contexts, return_inverse=True)
         keys, numbers = np.unique(self.context_of_slot[counted] * entities + entity[counted], return_counts=True)
         self._numbers, self._entity = numbers.astype(float), keys % entities
-        self._from = np.searchsorted(keys, np.arange(len(known) + 1) * entities)
+        self._from = np.searchsorted(keys, np.arange(len(distinct) + 1) * entities)
 
     def count(self, slots: Ints, query: Ints, excluded: Ints, entity: Ints, entities: int) -> _Pairs:
         """Count each entity next to the context of each slot.

@@ -132,7 +132,7 @@ class _Text:
         """Return whether it has this word of a name, or one that begins alike."""
         if _is_code(word):
             return len(word) >= _SHORT and (word in self.words or (not word.isalpha() and fold(word) in self.small))
-        return word.isalpha() and any(_alike(word, other) for other in self.small)
+        return word.isalpha() and any(_alike(word, small) for small in self.small)
 
 
 def is_common(word: str) -> bool:

@@ -153,10 +153,10 @@ def _read(shape: Path, instances: int) -> tuple[Classes, Properties, Axioms, int
     read(shape)  # which checks it
     entries, all_ = read_shape(shape)
     entries = [entry._replace(instances=entry.instances[:instances]) for entry in entries]
-    known = {name for entry in entries for name in (entry.label, *entry.superclasses)}
+    classes = {name for entry in entries for name in (entry.label, *entry.superclasses)}
 
     def among(names: Iterable[str]) -> tuple[str, ...]:
-        return tuple(name for name in names if name in known)
+        return tuple(name for name in names if name in classes)
 
     properties = [entry._replace(domains=among(entry.domains), ranges=among(entry.ranges)) for entry in all_]
     axioms = read_axioms(shape)
@@ -314,7 +314,7 @@ class NonceNames:
             self.things[name]: self._classes(kinds) for name, kinds in classes.types.items() if name in self.things
         }
         renamed = Axioms(
-            [(self.properties[one], self.properties[other]) for one, other in axioms.inverse],
+            [(self.properties[first], self.properties[second]) for first, second in axioms.inverse],
             [self.properties[name] for name in axioms.symmetric],
             [self.properties[name] for name in axioms.transitive],
             [self._classes(group) for group in axioms.disjoint],
@@ -350,4 +350,4 @@ def _pattern(word: str) -> str:
 
 
 def _sorted(*names: Iterable[str]) -> list[str]:
-    return sorted({name for own in names for name in own})
+    return sorted({name for group in names for name in group})

@@ -94,16 +94,16 @@ def gather_sides(
     :param inverses: of these, the properties that say the same the other way round.
     :param hierarchy: of these, too: what is stated of a property holds of those below it.
     """
-    known = _class_names(sources, classes)
+    class_names = _class_names(sources, classes)
     domains = _narrow(
         [*rows_of(sources, "domains"), *rows_of_lists(sources, "domain_parts", notes)], classes.everything, notes
     )
     constraints = list(rows_of(sources, "constraints", **naming.values()))
     outside: dict[str, None] = {}
-    stated = _whole(_grouped(domains, {}, home, known, outside), notes)
-    included = _named(_grouped(rows_of(sources, "included_domains"), {}, home, known, outside, together=True))
+    stated = _whole(_grouped(domains, {}, home, class_names, outside), notes)
+    included = _named(_grouped(rows_of(sources, "included_domains"), {}, home, class_names, outside, together=True))
     named = {iri: label[1] for iri, label in best_labels(constraints, "class", naming.language).items() if label}
-    constrained = _named(_grouped(constraints, named, home, known, outside, together=True))
+    constrained = _named(_grouped(constraints, named, home, class_names, outside, together=True))
     above = {class_.label: set(class_.superclasses) for class_ in classes.entries}
     answers: dict[Side, tuple[str, ...]] = {}
     one_of: set[Side] = set()
@@ -128,22 +128,22 @@ def holding_together(ways: Sequence[Collection[str]], above: Above) -> tuple[str
     :returns: nothing where several ways are left and none is a single class.
     """
     finest = _finest(ways, above)
-    chosen = finest[0] if len(finest) == 1 else [way[0] for way in finest if len(way) == 1]
-    equal = [other for name in chosen for other in above.get(name, ()) if name in above.get(other, ())]
-    return tuple(name for name in dict.fromkeys((*chosen, *sorted(equal))) if name != _ANOTHER)
+    right = finest[0] if len(finest) == 1 else [way[0] for way in finest if len(way) == 1]
+    equal = [above_it for name in right for above_it in above.get(name, ()) if name in above.get(above_it, ())]
+    return tuple(name for name in dict.fromkeys((*right, *sorted(equal))) if name != _ANOTHER)
 
 
 def is_one_of(ways: Sequence[Collection[str]], above: Above) -> bool:
     """Return whether the right answers are alternatives, such as the parts of a union: none follows by itself."""
     finest = _finest(ways, above)
-    return len(finest) == 1 and not all(_finer([one], [other], above) for one in finest[0] for other in finest[0])
+    return len(finest) == 1 and not all(_finer([first], [second], above) for first in finest[0] for second in finest[0])
 
 
 def _finest(ways: Sequence[Collection[str]], above: Above) -> list[list[str]]:
     finest: list[list[str]] = []
     for way in (widest(way, above) for way in ways):
-        if not any(_finer(other, way, above) for other in finest):
-            finest = [other for other in finest if not _finer(way, other, above)] + [way]
+        if not any(_finer(kept, way, above) for kept in finest):
+            finest = [kept for kept in finest if not _finer(way, kept, above)] + [way]
     return finest
 
 
@@ -152,13 +152,13 @@ def widest(names: Collection[str], above: Above) -> list[str]:
     return [
         name
         for name in names
-        if not any(other in above.get(name, ()) and name not in above.get(other, ()) for other in names)
+        if not any(wider in above.get(name, ()) and name not in above.get(wider, ()) for wider in names)
     ]
 
 
-def _finer(one: Collection[str], other: Collection[str], above: Above) -> bool:
+def _finer(finer: Collection[str], wider: Collection[str], above: Above) -> bool:
     """Return whether being of a class of *one* implies being of a class of *other*."""
-    return all(name in other or not set(other).isdisjoint(above.get(name, ())) for name in one)
+    return all(name in wider or not set(wider).isdisjoint(above.get(name, ())) for name in finer)
 
 
 def _ways(
@@ -170,19 +170,22 @@ def _ways(
     hierarchy: Edges,
 ) -> list[OneOf]:
     """Return what is stated of a side, the strictest kind first; a property's domain is also its inverse's range."""
-    own = _turned(place, inverses)
+    turned = _turned(place, inverses)
     inherited = (
-        one for below, way in own for above in chain(below, hierarchy) for one in _turned((above, way), inverses)
+        place_
+        for below, way in turned
+        for above in chain(below, hierarchy)
+        for place_ in _turned((above, way), inverses)
     )
-    sides = [way for one in (*own, *inherited) for way in stated.get(one, ())]
+    sides = [way for place_ in (*turned, *inherited) for way in stated.get(place_, ())]
     if not sides:
-        sides = next((list(included[one]) for one in own if one in included), [])
+        sides = next((list(included[place_]) for place_ in turned if place_ in included), [])
     return sides or constrained.get(place, [])
 
 
 def _turned(place: Side, inverses: Mapping[str, Collection[str]]) -> list[Side]:
     property_, side = place
-    return [place, *((other, SIDES[1 - SIDES.index(side)]) for other in sorted(inverses.get(property_, ())))]
+    return [place, *((inverse, SIDES[1 - SIDES.index(side)]) for inverse in sorted(inverses.get(property_, ())))]
 
 
 def _narrow(rows: Sequence[Row], everything: Collection[str], notes: Notes) -> list[Row]:
@@ -210,15 +213,15 @@ def _whole(stated: Mapping[Side, Sequence[OneOf]], notes: Notes) -> dict[Side, l
     return {side: ways for side, ways in whole.items() if ways}
 
 
-def _named(given: Mapping[Side, list[OneOf]]) -> dict[Side, list[OneOf]]:
-    return {side: ways for side, ways in given.items() if any(name != _ANOTHER for way in ways for name in way)}
+def _named(ways_by_side: Mapping[Side, list[OneOf]]) -> dict[Side, list[OneOf]]:
+    return {side: ways for side, ways in ways_by_side.items() if any(name != _ANOTHER for way in ways for name in way)}
 
 
 def _grouped(
     rows: Iterable[Row],
     labels: Mapping[str, str],
     home: Mapping[str, str],
-    known: Mapping[str, str],
+    class_names: Mapping[str, str],
     outside: dict[str, None],
     together: bool = False,
 ) -> dict[Side, list[OneOf]]:
@@ -234,7 +237,7 @@ def _grouped(
         if row["property"] not in home:
             continue
         label = labels.get(row["class"])
-        name = known.get(row["class"]) or (known.get(clean(label).lower()) if label else None)
+        name = class_names.get(row["class"]) or (class_names.get(clean(label).lower()) if label else None)
         if name is None and row["class"]:
             outside[label or row["class"]] = None
         if name is not None or together or "whole" in row:
@@ -248,12 +251,12 @@ def _class_names(sources: Sequence[Source], classes: Classes) -> dict[str, str]:
     that of the nearest above it (scm-dom1, scm-rng1).
     """
     label_of = classes.label_of
-    known = {clean(label).lower(): label for label in label_of.values()}
+    names = {clean(label).lower(): label for label in label_of.values()}
     for row in rows_of(sources, "equivalent_classes"):
-        for one, other in ((row["class"], row["other"]), (row["other"], row["class"])):
-            if one in label_of:
-                known.setdefault(other, label_of[one])
-    return {**classes.stands_for, **known, **label_of}
+        for iri, equivalent in ((row["class"], row["other"]), (row["other"], row["class"])):
+            if iri in label_of:
+                names.setdefault(equivalent, label_of[iri])
+    return {**classes.stands_for, **names, **label_of}
 
 
 class Properties(NamedTuple):
@@ -293,7 +296,7 @@ def gather_classes(
     edges = _class_edges(steps, same, holders, label_of, notes)
     groups = disjoint_classes(sources, notes)
     inconsistent = (
-        f"{label} ({', '.join(label_of.get(other, other) for other in pair)})"
+        f"{label} ({', '.join(label_of.get(class_, class_) for class_ in pair)})"
         for iri, label in label_of.items()
         if groups and (pair := disjoint_pair([iri], edges, groups))
     )
@@ -332,7 +335,7 @@ def _note_lost(files: Sequence[Source], left_out: Sequence[str], kept: Collectio
     for iri in left_out:
         for row in rows_of(files, "things", **{"class": iri}):
             types = set(row["types"].split(" ")) & above.keys()
-            below = {one for one in types for other in types if one in above[other] and other not in above[one]}
+            below = {upper for upper in types for lower in types if upper in above[lower] and lower not in above[upper]}
             if not (types - below).intersection(kept):
                 lost.setdefault(row["thing"], iri)
     notes.add_all(
@@ -376,7 +379,9 @@ class _Sample:
                 continue
             names[name] = None
             others = chain(row["instance"], self._same)
-            types = sorted({*row.get("types", "").split(" "), *(t for one in others for t in self._further_types[one])})
+            types = sorted(
+                {*row.get("types", "").split(" "), *(t for thing in others for t in self._further_types[thing])}
+            )
             self._things[row["instance"]] = name, types
             for iri in (row["instance"], *others):
                 self._called[iri].add(row["instance"])
@@ -488,11 +493,11 @@ def _property_steps(
     """Return the stated steps up, and those of inverses."""
     steps = [(home[below], home[above]) for below, above in stated if below in home and above in home]
     turned = [
-        (one, other)
+        (lower, upper)
         for below, above in steps
-        for one in sorted(inverses.get(below, ()))
-        for other in sorted(inverses.get(above, ()))
-        if one != other
+        for lower in sorted(inverses.get(below, ()))
+        for upper in sorted(inverses.get(above, ()))
+        if lower != upper
     ]
     return list(dict.fromkeys((*steps, *turned)))
 
@@ -527,9 +532,9 @@ def _above(iri: str, edges: Edges, label_of: Mapping[str, str]) -> tuple[str, ..
 
 def unknown_patterns(patterns: Iterable[str], properties: Iterable[OntologyProperty]) -> list[str]:
     """Return the names in the file of patterns that no property has."""
-    known = {
+    names = {
         name
         for entry in properties
         for name in (entry.label, *entry.superproperties, *entry.iris, *map(name_of, entry.iris))
     }
-    return [name for name in patterns if name not in known]
+    return [name for name in patterns if name not in names]

@@ -55,9 +55,9 @@ def edges_of(pairs: Iterable[Step]) -> dict[str, list[str]]:
 def one_for_each(same: Iterable[Step]) -> dict[str, str]:
     """Return, for equivalent nodes in any number of steps, the one that stands for them all: the first by name."""
     edges: dict[str, list[str]] = {}
-    for one, other in same:
-        edges.setdefault(one, []).append(other)
-        edges.setdefault(other, []).append(one)
+    for first, second in same:
+        edges.setdefault(first, []).append(second)
+        edges.setdefault(second, []).append(first)
     home: dict[str, str] = {}
     for node in sorted(edges):
         if node not in home:
@@ -113,7 +113,7 @@ def class_steps(sources: Sequence[Source], notes: Notes) -> tuple[list[Step], li
     same = [(row["class"], row["other"]) for row in rows_of(sources, "equivalent_classes")]
     above = edges_of([*steps, *same, *(pair[::-1] for pair in same)])
     wide = {iri for all_ in EVERYTHING for iri in chain(all_, above)}
-    empty = {other for pair in same for one, other in (pair, pair[::-1]) if one == NOTHING}
+    empty = {second for pair in same for first, second in (pair, pair[::-1]) if first == NOTHING}
     empty |= {below for below, upper in steps if upper == NOTHING}
     notes.add_all(sorted(empty), "classes are declared empty (owl:Nothing)")
     wide = wide.difference(EVERYTHING, (NOTHING,))
@@ -172,18 +172,20 @@ def align(
         outside((iri for pair in rows for iri in pair), declared),
         "names in owl:inverseOf are left out, as nothing says that they are an owl:ObjectProperty or rdf:Property",
     )
-    same, turned = _closed((home_of[one], home_of[other]) for one, other in rows if one in home_of and other in home_of)
+    same, turned = _closed(
+        (home_of[first], home_of[second]) for first, second in rows if first in home_of and second in home_of
+    )
     home, apart = _merged(stated, in_use, same)
     _note_one(home, stated, notes)
     whole = home_of | home
-    inverses = {whole[iri]: {whole[other] for other in others} for iri, others in turned.items()}
+    inverses = {whole[iri]: {whole[second] for second in others} for iri, others in turned.items()}
     symmetric = {whole.get(row["property"]) for row in stated_rows if row["stated"] == "symmetric"}
     notes.add_all(
         sorted(iri for iri, others in inverses.items() if iri in others and iri not in symmetric),
         "properties are their own inverse by what is stated (owl:inverseOf), so symmetric, though nothing says that "
         "they are an owl:SymmetricProperty",
     )
-    return whole, inverses, list(dict.fromkeys((whole[one], whole[other]) for one, other in apart))
+    return whole, inverses, list(dict.fromkeys((whole[first], whole[second]) for first, second in apart))
 
 
 def wikidata_first(iri: str) -> tuple[bool, int, str]:
@@ -227,11 +229,11 @@ def _merged(
     stands = {iri: iri for iri in stated.values()}
     apart: dict[Step, None] = {}
     for iri in dict.fromkeys((*(iri for iri in in_use if iri in stands), *sorted(same))):
-        for other in sorted(same.get(iri, ())):
-            if iri not in stands or other not in stands or (other.startswith(_WIKIDATA) and iri.startswith(_WIKIDATA)):
-                apart[min(iri, other), max(iri, other)] = None
-            elif stands[iri] == iri and stands[other] == other:
-                stands[other] = iri
+        for twin in sorted(same.get(iri, ())):
+            if iri not in stands or twin not in stands or (twin.startswith(_WIKIDATA) and iri.startswith(_WIKIDATA)):
+                apart[min(iri, twin), max(iri, twin)] = None
+            elif stands[iri] == iri and stands[twin] == twin:
+                stands[twin] = iri
     return {iri: stands[first] for iri, first in stated.items()}, list(apart)
 
 
@@ -293,19 +295,19 @@ def axioms_of_properties(
     :param home: of each property the one that stands for it.
     :param inverses: of these, those that say the same the other way round.
     """
-    pairs = [(one, other) for one, others in inverses.items() for other in others]
+    pairs = [(first, second) for first, others in inverses.items() for second in others]
     rows = [row["property"] for row in rows_of_lists(sources, "transitive", notes)]
     transitive = [home[iri] for iri in rows if iri in home]
-    lacking = {iri for iri in (*(one for one, _ in pairs), *transitive) if iri not in label_of}
+    lacking = {iri for iri in (*(first for first, _ in pairs), *transitive) if iri not in label_of}
     notes.add_all(
         sorted(lacking | (set(rows) - home.keys())),
         "properties that are inverse, symmetric or transitive are left out of the axioms, as they have no label of "
         "their own, are deprecated or are of texts, numbers or dates",
     )
-    named = [(label_of[one], label_of[other]) for one, other in pairs if one in label_of and other in label_of]
+    named = [(label_of[first], label_of[second]) for first, second in pairs if first in label_of and second in label_of]
     return Axioms(
         inverse=sorted({min(pair, pair[::-1]) for pair in named if pair[0] != pair[1]}),
-        symmetric=sorted({one for one, other in named if one == other}),
+        symmetric=sorted({first for first, second in named if first == second}),
         transitive=sorted({label_of[iri] for iri in transitive if iri in label_of}),
         disjoint=[],
     )
@@ -394,41 +396,45 @@ class EntailedTypes:
         :param stated: types by thing.
         :param called: for each IRI the things that have it (``owl:sameAs``).
         """
-        given: dict[str, set[Assertion]] = defaultdict(set)
+        asserted: dict[str, set[Assertion]] = defaultdict(set)
         for subject, property_, value in assertions:
-            for side, end, other in (("domain", subject, value), ("range", value, subject)):
+            for side, end, far_end in (("domain", subject, value), ("range", value, subject)):
                 for thing in called.get(end, ()):
-                    given[thing].add((side, property_, other))
+                    asserted[thing].add((side, property_, far_end))
         found: dict[str, tuple[set[str], bool]] = {}
         ahead: Collection[str] = stated.keys()
         while ahead:
-            found |= {thing: self.types(stated[thing], given[thing]) for thing in ahead}
+            found |= {thing: self.types(stated[thing], asserted[thing]) for thing in ahead}
             new = {
                 (thing, ("range", property_, owner))
                 for owner in ahead
                 for property_, value in self.values_of(found[owner][0])
                 for thing in called.get(value, ())
             }
-            ahead = {thing for thing, assertion in new if assertion not in given[thing]}
+            ahead = {thing for thing, assertion in new if assertion not in asserted[thing]}
             for thing, assertion in new:
-                given[thing].add(assertion)
+                asserted[thing].add(assertion)
         return found
 
-    def types(self, stated: Iterable[str], given: Iterable[Assertion]) -> tuple[set[str], bool]:
+    def types(self, stated: Iterable[str], asserted: Iterable[Assertion]) -> tuple[set[str], bool]:
         """Return all types of a thing, and whether further ones may follow from what is not evaluated.
 
-        :param given: what is asserted of it: its side, the property, and the other side.
+        :param asserted: what is asserted of it: its side, the property, and the other side.
         """
-        types, given = self._all_above(stated), set(given)
+        types, facts = self._all_above(stated), set(asserted)
         while True:
-            given |= {("domain", *value) for value in self.values_of(types)}
-            reached = [(above.split(" "), other) for side, p, other in given for above in self._sides_of(f"{side} {p}")]
+            facts |= {("domain", *value) for value in self.values_of(types)}
+            reached = [(above.split(" "), other) for side, p, other in facts for above in self._sides_of(f"{side} {p}")]
             sides = {f"{side} {property_}" for (side, property_), _ in reached}
             values = {(property_, other) for (side, property_), other in reached if side == "domain"}
-            known = (one for key in (*types, *values, *sides) for one in self._definitions.get(key, ()))
-            fitting = [one for one in known if one.parts <= types and one.values <= values]
+            definitions = (
+                definition for key in (*types, *values, *sides) for definition in self._definitions.get(key, ())
+            )
+            fitting = [
+                definition for definition in definitions if definition.parts <= types and definition.values <= values
+            ]
             new = {class_ for side in sides for class_ in self._classes.get(side, ())}
-            new |= {one.class_ for one in fitting if not one.open}
+            new |= {definition.class_ for definition in fitting if not definition.open}
             if new <= types:
                 return types, self._may_be_more(types, sides, fitting)
             types |= self._all_above(new)
@@ -440,8 +446,9 @@ class EntailedTypes:
     def _may_be_more(self, types: set[str], sides: set[str], fitting: Iterable[_Definition]) -> bool:
         alternatives = (self._alternatives[side] for side in sides if side in self._alternatives)
         return any(types.isdisjoint(classes) for classes in alternatives) or any(
-            one.class_ not in types and all(f"domain {property_}" in sides for property_ in one.open if property_)
-            for one in fitting
+            definition.class_ not in types
+            and all(f"domain {property_}" in sides for property_ in definition.open if property_)
+            for definition in fitting
         )
 
     def _all_above(self, classes: Iterable[str]) -> set[str]:
@@ -459,8 +466,8 @@ def _property_steps(sources: Sequence[Source]) -> Iterator[tuple[str, str]]:
     for below, above in (*steps, *same, *(pair[::-1] for pair in same)):
         yield from ((f"{side} {below}", f"{side} {above}") for side in ("domain", "range"))
     for row in rows_of(sources, "inverses"):
-        for one, other in ((row["property"], row["other"]), (row["other"], row["property"])):
-            yield from ((f"domain {one}", f"range {other}"), (f"range {one}", f"domain {other}"))
+        for first, second in ((row["property"], row["other"]), (row["other"], row["property"])):
+            yield from ((f"domain {first}", f"range {second}"), (f"range {first}", f"domain {second}"))
 
 
 def _definitions(sources: Sequence[Source], notes: Notes) -> list[_Definition]:

@@ -55,13 +55,13 @@ class Naming(NamedTuple):
         if not _LANGUAGE_TAG.fullmatch(self.language):
             faults.append(f"--language {self.language!r}: expected a language tag, such as en, pt or zh-Hant")
         resolved = []
-        for given in self.properties:
-            short, _, name = given.partition(":")
-            resolved.append(PREFIXES[short] + name if short in PREFIXES else given.strip("<>"))
-            known_form = resolved[-1] != given or "//" in given or given.startswith("urn:")
+        for property_ in self.properties:
+            short, _, name = property_.partition(":")
+            resolved.append(PREFIXES[short] + name if short in PREFIXES else property_.strip("<>"))
+            known_form = resolved[-1] != property_ or "//" in property_ or property_.startswith("urn:")
             if not known_form or not _IRI.fullmatch(resolved[-1]):
-                known = ", ".join(f"{prefix}:" for prefix in PREFIXES)
-                faults.append(f"--label-property {given!r}: expected an IRI, or a name after one of {known}")
+                prefixes = ", ".join(f"{prefix}:" for prefix in PREFIXES)
+                faults.append(f"--label-property {property_!r}: expected an IRI, or a name after one of {prefixes}")
         refuse(faults)
         return resolved
 
@@ -86,8 +86,8 @@ def best_labels(rows: Iterable[Row], variable: str, language: str = LANGUAGE) ->
     for row in rows:
         before = best.setdefault(row[variable], None)
         if "label" in row:
-            given = row.get("language", "")
-            tongue = 0 if given.lower() == language.lower() else 1 if given else 2
+            tag = row.get("language", "")
+            tongue = 0 if tag.lower() == language.lower() else 1 if tag else 2
             label = (tongue, int(row.get("place", 0))), one_line(row["label"])
             best[row[variable]] = label if before is None else min(before, label)
     return best
@@ -345,7 +345,7 @@ def _note_imports(sources: Sequence[Source], files: Collection[str], notes: Note
     notes.add_all(
         lacking, "ontologies that are imported are in none of the files (nothing is fetched; give them with --input)"
     )
-    alone = [(one,) for one in dict.fromkeys(below for below, above in steps if below == above)]
+    alone = [(ontology,) for ontology in dict.fromkeys(below for below, above in steps if below == above)]
     for cycle in (*alone, *cycles(edges_of(steps))):
         notes.append(f"imports come back to where they began: {' → '.join((*cycle, cycle[0]))}; each file is read once")
 

@@ -147,17 +147,17 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
     """
     files: list[Path] = []
     faults: list[str] = []
-    for given in inputs:
-        members = [given]
-        if given.is_dir():  # in which Protégé leaves an XML file that says where imports lie
-            members = sorted(file for file in given.iterdir() if kind_of(file) and file.name != "catalog-v001.xml")
-        if not stands(given):
-            faults.append(f"--input {given}: there is no such file")
+    for place in inputs:
+        members = [place]
+        if place.is_dir():  # in which Protégé leaves an XML file that says where imports lie
+            members = sorted(file for file in place.iterdir() if kind_of(file) and file.name != "catalog-v001.xml")
+        if not stands(place):
+            faults.append(f"--input {place}: there is no such file")
         elif not members:
-            faults.append(f"--input {given}: no RDF file in it: expected {_ENDINGS}")
-            faults += [f"--input {given / line}" for line in not_read([given])]
+            faults.append(f"--input {place}: no RDF file in it: expected {_ENDINGS}")
+            faults += [f"--input {place / line}" for line in not_read([place])]
         elif not all(kind_of(file) for file in members):
-            faults.append(f"--input {given}: {conversion(given) or f'expected {_ENDINGS}'}")
+            faults.append(f"--input {place}: {conversion(place) or f'expected {_ENDINGS}'}")
         else:
             for file in members:
                 try:
@@ -171,7 +171,7 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
 
 def not_read(inputs: Sequence[Path]) -> list[str]:
     """Name the files in folders whose syntax of ontologies is not RDF, and how to convert them."""
-    files = [file for given in inputs if given.is_dir() for file in sorted(given.iterdir())]
+    files = [file for place in inputs if place.is_dir() for file in sorted(place.iterdir())]
     return [f"{file.name}: {advice}" for file in files if (advice := conversion(file))]
 
 

@@ -302,15 +302,15 @@ def build_worlds(
     :raises BadInput: with all faults that prevent any world, before anything is written.
     :raises RunFailed: the disk is full; existing folders are complete.
     """
-    chosen = parse_variants(map(str, variants))
+    worlds = parse_variants(map(str, variants))
     materials = Materials(graph, seed, options)
-    check_variants(materials, out, chosen, name)
+    check_variants(materials, out, worlds, name)
     auditor = Auditor(materials) if audit else None
     manifests = []
-    for done, variant in enumerate(chosen):
-        progress(done, len(chosen))
+    for done, variant in enumerate(worlds):
+        progress(done, len(worlds))
         manifests.append(_build_world(out / str(variant), variant, materials, name, auditor, templates))
-    progress(len(chosen), len(chosen))
+    progress(len(worlds), len(worlds))
     return manifests
 
 
@@ -329,8 +329,8 @@ def audit_worlds(folders: Sequence[Path], progress: Progress = unseen) -> list[J
     audited = []
     for done, (world, manifest) in enumerate(zip(worlds, manifests, strict=True)):
         progress(done, len(worlds))
-        known = {name: value for name, value in manifest["options"].items() if name in WorldOptions.model_fields}
-        key = (manifest["source"]["content_hash"], manifest["seed"], WorldOptions(**known))
+        options = {name: value for name, value in manifest["options"].items() if name in WorldOptions.model_fields}
+        key = (manifest["source"]["content_hash"], manifest["seed"], WorldOptions(**options))
         if key not in auditors:
             source = restore(world)
             if source.content_hash != key[0]:

@@ -185,8 +185,8 @@ def learn(texts: pa.ChunkedArray) -> Unigram:
     for part in blocks(texts, 1 << 24):
         part_counts = np.bincount(np.frombuffer(part.data.tobytes().decode().encode("utf-32-le"), dtype=np.uint32))
         counts[: len(part_counts)] += part_counts
-    known = np.flatnonzero(counts)
-    return Unigram(tuple(map(chr, known.tolist())), np.append(counts[known], len(texts)))
+    points = np.flatnonzero(counts)
+    return Unigram(tuple(map(chr, points.tolist())), np.append(counts[points], len(texts)))
 
 
 def draw_symbols(model: Unigram, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
@@ -224,11 +224,11 @@ def new_names(old: pa.ChunkedArray, count: int, generator: np.random.Generator, 
     model = learn(old)
     may_have_comma = bool(pc.any(pc.match_substring(old, ", ")).as_py())
     mean = int(model.counts.sum()) // max(int(model.counts[-1]), 1) + 1
-    names, known = pa.array([], pa.string()), pc.unique(old)
+    names, taken = pa.array([], pa.string()), pc.unique(old)
     idle = 0
     for strings in _draw_strings(model, generator, min(max(2 * count * mean, 1 << 10), _SYMBOLS)):
         usable = _usable(strings, may_have_comma)
-        fresh = usable.filter(pc.invert(pc.is_in(usable, value_set=known)))
+        fresh = usable.filter(pc.invert(pc.is_in(usable, value_set=taken)))
         before, names = len(names), pc.unique(pa.concat_arrays([names, fresh]))
         idle = 0 if len(names) > before else idle + 1
         if len(names) >= count:

@@ -316,12 +316,12 @@ class _Trie:
 
 def _leftmost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
     """Choose spans from the left, each without those that begin inside it; return their places."""
-    chosen, reach = [], 0
+    places, reach = [], 0
     for place, (first, last) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
         if first >= reach:
-            chosen.append(place)
+            places.append(place)
             reach = last
-    return np.array(chosen, dtype=np.int64)
+    return np.array(places, dtype=np.int64)
 
 
 NAME, ALIAS, INFLECTION = 0, 1, 2
@@ -347,9 +347,9 @@ class Forms(NamedTuple):
     entity: NDArray[np.int32]
     kind: NDArray[np.int8]
 
-    def only(self, chosen: NDArray[np.bool_]) -> Forms:
+    def only(self, mask: NDArray[np.bool_]) -> Forms:
         """Select forms by a mask."""
-        return Forms(self.texts.filter(pa.array(chosen)), self.entity[chosen], self.kind[chosen])
+        return Forms(self.texts.filter(pa.array(mask)), self.entity[mask], self.kind[mask])
 
     def have(self, characters: int) -> NDArray[np.bool_]:
         """Return whether each has at least so many characters."""
@@ -522,16 +522,16 @@ def _linked_homographs(graph: KnowledgeGraph, bearers: _Bearers) -> tuple[NDArra
     several = np.flatnonzero((np.diff(bearers.first) > 1)[bearers.owner])
     order = several[np.argsort(bearers.members[several], kind="stable")]
     member, number = bearers.members[order], bearers.owner[order]  # of entities that share a name, by entity
-    one = np.concatenate([graph.head[part], graph.tail[part]])
-    other = np.concatenate([graph.tail[part], graph.head[part]])
-    begin = np.searchsorted(member, other, side="left")
-    names = np.searchsorted(member, other, side="right") - begin
+    near = np.concatenate([graph.head[part], graph.tail[part]])
+    neighbour = np.concatenate([graph.tail[part], graph.head[part]])
+    begin = np.searchsorted(member, neighbour, side="left")
+    names = np.searchsorted(member, neighbour, side="right") - begin
     shared = number[spread(begin, names)]
-    keys = np.repeat(one, names).astype(np.int64) * bearers.tries.count + shared
-    other = np.repeat(other, names)
-    order = np.lexsort((other, keys))
+    keys = np.repeat(near, names).astype(np.int64) * bearers.tries.count + shared
+    neighbour = np.repeat(neighbour, names)
+    order = np.lexsort((neighbour, keys))
     keys, place = np.unique(keys[order], return_index=True)
-    return keys, other[order][place].astype(np.int32)
+    return keys, neighbour[order][place].astype(np.int32)
 
 
 def replace_mentions(

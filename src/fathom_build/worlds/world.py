@@ -177,7 +177,7 @@ def describe(world: World, new: NewTexts) -> World:
     old = entities.column("description")
     changed, blank = _differ(old, new.texts), is_blank(old)
     kept = np.flatnonzero(~changed & ~blank)
-    notes = _without("entities", "description", old, given=int((changed & blank).sum()))
+    notes = _without("entities", "description", old, replaced=int((changed & blank).sum()))
     if len(kept):  # happens only if names and descriptions move together
         notes.append(
             f"entities without a name keep their descriptions: {len(kept):,}, {list_ids(kept, entities.column('id'))}"
@@ -210,10 +210,10 @@ def _differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> NDArray[np.bool_]:
     return np.asarray(pc.not_equal(old, new).to_numpy())
 
 
-def _without(bearers: str, what: str, old: pa.ChunkedArray, given: int = 0) -> list[str]:
+def _without(bearers: str, what: str, old: pa.ChunkedArray, replaced: int = 0) -> list[str]:
     """Report bearers without such a text. :param given: how many of them get one."""
     without = int(is_blank(old).sum())
-    end = f"given another's: {given:,}" if given else "they stay without"
+    end = f"given another's: {replaced:,}" if replaced else "they stay without"
     return [f"{bearers} without a {what}: {without:,}; {end}"] if without else []
 
 
@@ -270,11 +270,11 @@ def make_world(variant: Variant | str, materials: Materials) -> World:
 
     :raises BadInput: there is no such world, or none of this graph.
     """
-    (chosen,) = parse_variants([str(variant)])
-    refuse(find_obstacles(chosen, materials))
-    steps = _plan(chosen).items()
+    (parsed,) = parse_variants([str(variant)])
+    refuse(find_obstacles(parsed, materials))
+    steps = _plan(parsed).items()
     plan = {step: materials.texts(step, material(materials)) for step, material in steps if step in COLUMNS}
-    world = World(chosen, materials.graph)
+    world = World(parsed, materials.graph)
     if "mention" in plan and len(materials.described):
         world = replace_names(world, materials.mentions, materials.options.shortest_mention, plan["mention"])
     if "description" in plan:

@@ -100,8 +100,8 @@ def named() -> list[Kind]:
 def find(name: str) -> Kind:
     """Return the kind of a name, such as simkgc or TransE. :raises BadInput: an empty name."""
     if not name.strip():
-        known = ", ".join(kind.name for kind in named())
-        raise BadInput(f"--model: expected {known} or a PyKEEN model such as TransE, found nothing")
+        names = ", ".join(kind.name for kind in named())
+        raise BadInput(f"--model: expected {names} or a PyKEEN model such as TransE, found nothing")
     return LINKS.get(name) or LINKS.get(name.lower(), PYKEEN)
 
 

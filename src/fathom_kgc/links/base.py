@@ -175,7 +175,7 @@ class Predictor(AnyModel):
         self.validating = True
         try:
             self.prepare(lambda done, total: None)
-            return measured([one for some in blocks(self.validation, BLOCK) for one in self.rank(some, top=1)])
+            return measured([result for some in blocks(self.validation, BLOCK) for result in self.rank(some, top=1)])
         finally:
             self.validating = False
 
@@ -360,14 +360,14 @@ def train_links(
     :returns: the manifest: ``ended`` says why and at which epoch, ``notes`` describe the graph.
     :raises BadInput: no graph, an unknown kind, or *out* holds another training. :raises RunFailed: NaN, full disk.
     """
-    chosen, folder = find(kind), Path(out)
+    predictor_kind, folder = find(kind), Path(out)
     graph = graph_of(data)
     if not len(graph):
         raise BadInput(f"{data.name} has no triples to train on")
-    predictor = chosen.load()(graph, options, None, device_of(options.device))
+    predictor = predictor_kind.load()(graph, options, None, device_of(options.device))
     weights = getattr(predictor, "identity", None)
     identity = {
-        "kind": chosen.name,
+        "kind": predictor_kind.name,
         "options": options.identity(),
         "weights": None if weights is None else {"name": weights.name, "content_hash": weights.content_hash},
         "data": {"name": data.name, "content_hash": graph.content_hash, "places": _places(graph)},

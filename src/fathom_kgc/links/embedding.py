@@ -103,15 +103,15 @@ class Predictor(base.Predictor):
         """Return the untrained model, in evaluation mode; its weights are drawn by the seed."""
         options = self.options
         set_random_seed(options.seed)
-        kind, loss, given = self.kinds["model"], self.kinds["loss"], dict(options.model_kwargs)
+        kind, loss, arguments = self.kinds["model"], self.kinds["loss"], dict(options.model_kwargs)
         if options.dimension is not None:
-            given["embedding_dim"] = options.dimension
+            arguments["embedding_dim"] = options.dimension
         if loss is not None:
-            given |= {"loss": loss, "loss_kwargs": options.loss_kwargs}
+            arguments |= {"loss": loss, "loss_kwargs": options.loss_kwargs}
         elif options.loss_kwargs:
             defaults = dict(kind.loss_default_kwargs or {})
-            given |= {"loss": kind.loss_default, "loss_kwargs": defaults | options.loss_kwargs}
-        return kind(triples_factory=self.triples, random_seed=options.seed, **given).to(self.device).eval()
+            arguments |= {"loss": kind.loss_default, "loss_kwargs": defaults | options.loss_kwargs}
+        return kind(triples_factory=self.triples, random_seed=options.seed, **arguments).to(self.device).eval()
 
     def make_loop(self) -> TrainingLoop[Any]:
         """Return PyKEEN's training loop for the current model, with a new optimizer."""
@@ -150,9 +150,9 @@ class Predictor(base.Predictor):
     def describe(self, folder: Path) -> None:
         """Record for readers how PyKEEN understood the options, and what it chose, such as the norm of TransE (p)."""
         interaction = getattr(self.network, "interaction", None)
-        chosen = {} if interaction is None else {"interaction": type(interaction).__name__, **_settings(interaction)}
+        scores = {} if interaction is None else {"interaction": type(interaction).__name__, **_settings(interaction)}
         content = {"pykeen": get_version(), "model": str(self.network), "optimizer": str(self.make_loop().optimizer)}
-        write_json(folder / "pykeen.json", content | ({"scores": chosen} if chosen else {}))
+        write_json(folder / "pykeen.json", content | ({"scores": scores} if scores else {}))
 
     def notes(self) -> list[str]:
         """Return missing splits, and how many entities and relations do not occur in training."""
@@ -232,9 +232,9 @@ def _class(options: Embedding, field: str) -> Any:
 
 def _no_negatives(options: Embedding) -> None:
     options_given = {"--negatives": options.negatives, "--negative-sampler": options.negative_sampler}
-    given = [name for name, value in options_given.items() if value is not None]
-    if options.loop == "lcwa" and given:
-        raise BadInput(f"{', '.join(given)}: --loop lcwa draws no wrong triples; say --loop slcwa")
+    set_here = [name for name, value in options_given.items() if value is not None]
+    if options.loop == "lcwa" and set_here:
+        raise BadInput(f"{', '.join(set_here)}: --loop lcwa draws no wrong triples; say --loop slcwa")
 
 
 @contextmanager

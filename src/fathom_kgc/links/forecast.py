@@ -93,7 +93,7 @@ def _sample(graph: KnowledgeGraph, triples: int, all_entities: bool) -> Knowledg
     if max(map(len, parts.values())) <= triples and (all_entities or len(graph.entities) <= 4 * triples):
         return graph
     drawn = np.random.default_rng(0)
-    rows = [np.sort(drawn.choice(np.array(own), min(len(own), triples), replace=False)) for own in parts.values()]
+    rows = [np.sort(drawn.choice(np.array(span), min(len(span), triples), replace=False)) for span in parts.values()]
     head, relation, tail = (column[np.concatenate(rows)] for column in (graph.head, graph.relation, graph.tail))
     splits = consecutive(dict(zip(parts, map(len, rows), strict=True)))
     if all_entities:

@@ -412,8 +412,8 @@ class GenerativePredictor(TextPredictor):
             questions = decoder.encode(*with_mask([encoded[number] for number in some.tolist()], 0, self.device))
             searched += search(decoder, questions, self._answers, links.take(some), reach)
         self._searched += len(searched)
-        self._proven += sum(one.proven for one in searched)
-        self._nodes += sum(one.tokens_run for one in searched)
+        self._proven += sum(found.proven for found in searched)
+        self._nodes += sum(found.tokens_run for found in searched)
         return [searched[place].result for place in np.argsort(order).tolist()]
 
     def _reach(self, top: int, keep_scores: bool) -> Reach:

@@ -166,9 +166,9 @@ class Predictor(TextPredictor):
         step = max(1, CELLS // len(self.graph.entities))
         parts = zip(blocks(links, step), torch.split(states, step), torch.split(vectors, step), strict=True)
         return [
-            one
+            result
             for some, state, vector in parts
-            for one in rank_links(self.mixture(state, vector, some.known), some, top, keep_scores)
+            for result in rank_links(self.mixture(state, vector, some.known), some, top, keep_scores)
         ]
 
     def mixture(self, states: Tensor, vectors: Tensor, known: Sequence[Places]) -> Tensor:

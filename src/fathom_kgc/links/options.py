@@ -253,10 +253,10 @@ class Kgt5(Generative):
 
     @model_validator(mode="before")
     @classmethod
-    def _default_learning_rate(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("optimizer") == "adamw":
-            return {"learning_rate": 1e-4, **given}
-        return given
+    def _default_learning_rate(cls, options: Any) -> Any:
+        if isinstance(options, dict) and options.get("optimizer") == "adamw":
+            return {"learning_rate": 1e-4, **options}
+        return options
 
 
 class GenKgc(Generative):
@@ -316,7 +316,7 @@ class PromptedModel(ServerOptions, LinkTraining):
 
     @model_validator(mode="before")
     @classmethod
-    def _default_demonstrations(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("wording") == "autokg":
-            return {"demonstrations": 0, **given}
-        return given
+    def _default_demonstrations(cls, options: Any) -> Any:
+        if isinstance(options, dict) and options.get("wording") == "autokg":
+            return {"demonstrations": 0, **options}
+        return options

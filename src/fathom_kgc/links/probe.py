@@ -70,9 +70,9 @@ class LinkProbe(ShardedProbe):
             prompts = iter(self.predictor.as_read(links) or map(self._in_short, rankable)) if rankable else iter(())
         for query, reason in zip(queries, reasons, strict=True):
             prompt = self._in_short(query) if reason else next(prompts)
-            one = PromptedQuery(query, NO_TEMPLATE, prompt, len(self.space))
+            prompted = PromptedQuery(query, NO_TEMPLATE, prompt, len(self.space))
             answer = RankResult(None, [], [], [], unscored=reason) if reason else next(results)
-            yield one, [result_columns(answer, self.space)]
+            yield prompted, [result_columns(answer, self.space)]
 
     def circumstances(self) -> Facts:
         return self.predictor.circumstances()
@@ -80,8 +80,8 @@ class LinkProbe(ShardedProbe):
     def _in_short(self, query: Query) -> str:
         """Return a query for predictors that read no text."""
         relation = self.queryset.relations[query.relation].name or query.relation
-        known = query.subject or query.subject_id
-        return f"({known}, {relation}, [Y])" if query.direction == "tail" else f"([Y], {relation}, {known})"
+        entity = query.subject or query.subject_id
+        return f"({entity}, {relation}, [Y])" if query.direction == "tail" else f"([Y], {relation}, {entity})"
 
 
 FEW = 20
@@ -123,8 +123,8 @@ def predict_links(
         (number, names[answer].as_py(), ids[answer].as_py(), score, splits.get(answer, ""))
         for number, (answer, score) in enumerate(result.top[:top], start=1)
     )
-    known, link = names[entity].as_py() or given, graph.relations.column("name")[place].as_py() or relation
-    question = f"({known}, {link}, ?)" if head is not None else f"(?, {link}, {known})"
+    name, link = names[entity].as_py() or given, graph.relations.column("name")[place].as_py() or relation
+    question = f"({name}, {link}, ?)" if head is not None else f"(?, {link}, {name})"
     return Table(("", "answer", "id", predictor.scoring.name, "in the graph"), rows, question)
 
 
@@ -146,8 +146,8 @@ def _place(table: pa.Table, text: str, what: str) -> int:
 
 
 def _splits(graph: KnowledgeGraph, given: int, relation: int, inverse: bool) -> dict[int, str]:
-    known, answers = (graph.tail, graph.head) if inverse else (graph.head, graph.tail)
-    rows = np.flatnonzero((known == given) & (graph.relation == relation))
+    subjects, answers = (graph.tail, graph.head) if inverse else (graph.head, graph.tail)
+    rows = np.flatnonzero((subjects == given) & (graph.relation == relation))
     return {
         int(answers[row]): next((name for name, span in graph.splits.items() if row in span), "graph") for row in rows
     }

@@ -68,10 +68,10 @@ class Bm25:
 
     def scores(self, query: str) -> NDArray[np.float32]:
         """Return the score of each text, 0 if it shares no word with *query*; shape (texts,)."""
-        known = [word for word in _words(query) if self._size and word in self._index.vocab_dict]
-        if not known:
+        words = [word for word in _words(query) if self._size and word in self._index.vocab_dict]
+        if not words:
             return np.zeros(self._size, dtype=np.float32)
-        return self._index.get_scores(known)  # type: ignore[no-any-return]
+        return self._index.get_scores(words)  # type: ignore[no-any-return]
 
     def best(self, query: str, count: int) -> list[int]:
         """Return places of the texts that share a word with *query*, best first, ties in their order."""
@@ -379,7 +379,7 @@ class Predictor(base.Predictor):
         self.questions += len(shown)
         scores = self.answerer.scores(shown, self.prompts.texts.names)
         columns = zip(shown, scores, links.gold.tolist(), links.known, strict=True)
-        return [self._result(one, values, gold, set(known.tolist()), top) for one, values, gold, known in columns]
+        return [self._result(prompt, values, gold, set(known.tolist()), top) for prompt, values, gold, known in columns]
 
     def as_read(self, links: Links) -> list[str]:
         return [self.answerer.text(shown) for shown in self._shown(links)]

@@ -149,14 +149,14 @@ class EntityTexts:
         """Return an entity's text. :param without: a neighbour not to name, lest training reads the answer."""
         name, description = self.texts.names[entity], self.texts.descriptions[entity]
         description = description.removeprefix(f"{name} ").strip()
-        others = [self.texts.names[other] for other in self._neighbours(entity) if other != without]
+        others = [self.texts.names[neighbour] for neighbour in self._neighbours(entity) if neighbour != without]
         description = " ".join([description, *others] if description else others)
         return f"{name}: {description}" if description else name
 
     def ids(self, entities: Places, without: Places) -> list[Ids]:
         keys = [
-            (entity, other if other in self._neighbours(entity) else NO_ENTITY)
-            for entity, other in zip(entities.tolist(), without.tolist(), strict=True)
+            (entity, neighbour if neighbour in self._neighbours(entity) else NO_ENTITY)
+            for entity, neighbour in zip(entities.tolist(), without.tolist(), strict=True)
         ]
         new = [key for key in dict.fromkeys(keys) if key not in self._kept]
         self._kept.update(zip(new, self.framing.ids([self.text(*key) for key in new]), strict=True))

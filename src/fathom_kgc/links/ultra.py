@@ -129,7 +129,7 @@ class Edges(NamedTuple):
         ones = np.ones(len(kinds), np.float32)
         heads, tails = (scipy.sparse.csr_matrix((ones, (kinds, nodes)), shape) for nodes in (starts, ends))
         pairs = (heads, heads), (tails, tails), (heads, tails), (tails, heads)
-        met = [(one @ other.T).nonzero() for one, other in pairs]
+        met = [(rows @ columns.T).nonzero() for rows, columns in pairs]
         ways = np.repeat(np.arange(WAYS), [len(rows) for rows, _ in met])
         first, second = (np.concatenate(side).astype(np.int64) for side in zip(*met, strict=True))
         return cls.of(first, ways, second, (WAYS, shape[0]), device)

@@ -200,20 +200,22 @@ def analyse(states: Sequence[CellState], options: MemoryOptions = MemoryOptions(
     if not grid.runs:
         whys = "; ".join(f"{state.cell}: {state.failed}" for state in states if state.failed)
         raise BadInput("no cell is finished" + (f" ({whys})" if whys else ""))
-    own = {state.predictor: state for state in reversed(states)}
+    by_predictor = {state.predictor: state for state in reversed(states)}
     curves = [
         curve
         for state in states
-        if state.cell.seed == grid.seeds[0] and own[state.predictor] is state
+        if state.cell.seed == grid.seeds[0] and by_predictor[state.predictor] is state
         if (curve := _curve(state)) is not None
     ]
     trained = {state.cell: _trained(state, grid) for state in states}
     cells = {
         cell: CellResult(cell, tuple(trainings), *grid.answers(cell))
-        for cell, trainings in grouped((cell._replace(seed=None), one) for cell, one in trained.items()).items()
+        for cell, trainings in grouped(
+            (cell._replace(seed=None), training) for cell, training in trained.items()
+        ).items()
     }
     effects, decisions = _decide(grid)
-    first = {state.cell._replace(seed=None) for state in own.values()}
+    first = {state.cell._replace(seed=None) for state in by_predictor.values()}
     return Memory(
         options,
         sorted(
@@ -286,7 +288,11 @@ class _Grid:
         return number.shown(f"{'+' * (len(cells) > 1)}{form}"), noise
 
     def answers(self, cell: Cell) -> tuple[dict[str, Estimate], Noise]:
-        results = {one.name: result for one in METRICS if (result := self.summed([(1, cell)], one.name)) is not None}
+        results = {
+            measure.name: result
+            for measure in METRICS
+            if (result := self.summed([(1, cell)], measure.name)) is not None
+        }
         return {name: number for name, (number, _) in results.items()}, results[HITS][1] if results else Noise(0)
 
     def effect(
@@ -312,22 +318,22 @@ class _Grid:
 
 def _decide(grid: _Grid) -> tuple[dict[str, Effects], list[Decision]]:
     """Decide the claims, and adjust p values and intervals of all effects; those on each metric are one family."""
-    effects = {one.name: _effects(grid, one.name) for one in METRICS}
+    effects = {measure.name: _effects(grid, measure.name) for measure in METRICS}
     models = {("", model, 0): _claim(model, grid.options.controls, effects[HITS].terms) for model in grid.worlds}
     claims: dict[tuple[str, str, int], Claim | None] = dict(models)
-    for metric_name, own in effects.items():
-        for kind, effects_of_kind in own._asdict().items():
+    for metric_name, of_metric in effects.items():
+        for kind, effects_of_kind in of_metric._asdict().items():
             for number, effect in enumerate(effects_of_kind):
                 needed = Needed("effect", effect.value, missing="no cell")
                 claims[metric_name, kind, number] = Claim("effect", (needed,), family=metric_name)
     decisions = decide(claims)
     adjusted = {}
-    for metric_name, own in effects.items():
+    for metric_name, of_metric in effects.items():
         kinds = {
             kind: [
                 _adjusted(effect, decisions[metric_name, kind, number]) for number, effect in enumerate(effects_of_kind)
             ]
-            for kind, effects_of_kind in own._asdict().items()
+            for kind, effects_of_kind in of_metric._asdict().items()
         }
         adjusted[metric_name] = Effects(**kinds)
     return adjusted, [decisions[key] for key in models if key in decisions]
@@ -385,10 +391,10 @@ def _terms(model: str, grid: _Grid, metric_name: str) -> Iterator[Effect]:
 def _gaps(model: str, grid: _Grid, metric_name: str) -> list[Effect]:
     gaps = grid.differences(metric_name, model, (model, P), (model, R))
     # Without the ranks beyond their best answers, some predictors have no mean rank, and so no gap of it.
-    known = [gap.value.value for gap in gaps if gap.value is not None and not np.isnan(gap.value.value)]
-    if not known:
+    values = [gap.value.value for gap in gaps if gap.value is not None and not np.isnan(gap.value.value)]
+    if not values:
         return gaps
-    low, high = tukey_fences(known)
+    low, high = tukey_fences(values)
     return [
         gap._replace(fences=(low, high), outlier=not low <= gap.value.value <= high)
         if gap.value is not None and not np.isnan(gap.value.value)

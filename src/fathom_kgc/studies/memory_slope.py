@@ -89,8 +89,8 @@ def analyse(runs: Sequence[RunFolder], options: RunsOptions = RunsOptions()) -> 
         )
     scorings = (options.scoring, (), (), options.scoring)[: len(runs)]
     outcomes = [
-        read_facts(run, chosen, name, options.cluster)
-        for run, chosen, name in zip(runs, scorings, short_names(runs), strict=True)
+        read_facts(run, scoring, name, options.cluster)
+        for run, scoring, name in zip(runs, scorings, short_names(runs), strict=True)
     ]
     refuse(_faults(outcomes))
     common_facts(outcomes[1:3])
