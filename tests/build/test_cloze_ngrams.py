@@ -17,8 +17,7 @@ from fathom.data.formats import read
 from fathom.data.selection.pools import DATA, pooled
 from fathom.results.summary import summarise
 from fathom_build.cloze.build import WITHOUT_MODEL, build_cloze
-from fathom_build.cloze.ngrams import BACKOFF, WINDOW, Neighbours, NgramRank, Ngrams
-from fathom_build.cloze.rows import Row
+from fathom_build.cloze.rows import BACKOFF, WINDOW, Neighbours, NgramRank, Ngrams, Row
 from fathom_build.options import ClozeBuildOptions, ClozeFiles
 from tests.answerers import answered, frequent_first
 from tests.build.test_build_cloze import LOOSE, OPTIONS, dropped, facts, names

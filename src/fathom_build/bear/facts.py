@@ -449,11 +449,10 @@ class _Filters:
         return Answer(number, first.object_label or "", first.object_popularity, types, kept)
 
     def _instance(self, row: FactRow) -> Instance:
-        also = self._store.objects(self._relation.property, row.subject) - {row.object} if row.answers > 1 else ()
-        return Instance(
-            row.subject, row.subject_label or "", row.subject_popularity, row.valid_from, row.valid_until,
-            frozenset(also) if self._several == "chosen" else frozenset(),
-        )  # fmt: skip
+        has_others = row.answers > 1 and self._several == "chosen"
+        also = self._store.objects(self._relation.property, row.subject) - {row.object} if has_others else ()
+        about = row.subject_label or "", row.subject_popularity, row.valid_from, row.valid_until
+        return Instance(row.subject, *about, frozenset(also))
 
     def _why_not(self, row: FactRow) -> str:
         if row.subject_label is None or row.object_label is None:

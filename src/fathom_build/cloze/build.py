@@ -31,8 +31,7 @@ from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom_build.cloze import corpora
 from fathom_build.cloze.documents import LANGUAGES, Corpus, Document, Paragraph, Unit, UnreadableDocument
 from fathom_build.cloze.entities import EntityList, read_entities, split_given
-from fathom_build.cloze.ngrams import Neighbours
-from fathom_build.cloze.rows import Occurrences, Row, SentenceRows, Supersession, is_own_name, rows_in
+from fathom_build.cloze.rows import Neighbours, Occurrences, Row, SentenceRows, Supersession, is_own_name, rows_in
 from fathom_build.cloze.sentences import (
     ADDRESS,
     BLOCKED,
@@ -161,11 +160,6 @@ def explain_empty(steps: list[CountedStep], troubles: list[str]) -> list[str]:
     reason = f"nothing was left after {at!r} ({steps[empty].dropped:,} of {steps[empty - 1].left:,})" if empty else at
     counted = [f"  {step.left:>9,}  after: {step.what}" for step in steps[: empty + 1]]
     return [f"no sentence is left: {reason}; nothing is written", *counted, *(f"  {line}" for line in troubles)]
-
-
-def count_frequencies(type_: str, counts: list[int]) -> Frequencies:
-    """Summarise the numbers of sentences of each entity that occurs."""
-    return Frequencies(type_, sum(counts), len(counts), fmean(counts), pstdev(counts), max(counts), min(counts))
 
 
 class BuiltCloze(NamedTuple):
@@ -460,7 +454,11 @@ class _Builder:
         write_json_lines(folder / "entities.jsonl", counted)
         write_sheet(folder / REVIEW_FILE, SENTENCES, (row for sample in samples.values() for row in sample.in_order()))
         by_type = {type_: [self._sentences[n] for n in self._candidates(type_)] for type_ in self.listed.types}
-        return [count_frequencies(type_, sentences) for type_, sentences in by_type.items() if sentences]
+        return [
+            Frequencies(type_, sum(counts), len(counts), fmean(counts), pstdev(counts), max(counts), min(counts))
+            for type_, counts in by_type.items()
+            if counts
+        ]
 
     def _facts(self, rows: Path, samples: Mapping[str, Reservoir]) -> Iterator[Json]:
         """Return facts, and offer each to the sample of its type."""
