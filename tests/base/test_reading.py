@@ -467,7 +467,6 @@ METHODS = {"read_text", "read_bytes", "open"}
 OWN, RESOURCE, GUARDED = "its own file, written a moment ago", "comes with the package", "behind check_file"
 ALLOWED = {
     "fathom/training/small.py": {"json.loads": OWN, "read_text": OWN},
-    "fathom_build/cloze/ngrams.py": {"np.fromfile": OWN},
     "fathom/engine/scoring/memory.py": {"read_text": "files of the kernel"},
     "fathom/engine/models/chat.py": {"json.loads": "the value of an option, else a text"},
     "fathom/data/fetch_model.py": {"open": "joined and hashed, not parsed"},
@@ -478,15 +477,13 @@ ALLOWED = {
     "fathom/probes/run/on_ray.py": {"read_bytes": "artefacts that the run has made, handed on as they are"},
     "fathom/store/locks.py": {"open": "a lock, written"},
     "fathom_build/cloze/rows.py": {"json.loads": OWN, "open": OWN, "np.fromfile": OWN},
-    "fathom_build/bear/parts.py": {
+    "fathom_build/bear/entities.py": {
         "json.loads": "the quickest parser for a TB; what it raises is a fault",
         "open": OWN,
+        "read_text": RESOURCE,
     },
-    "fathom_build/bear/entities.py": {"read_text": RESOURCE},
     "fathom_build/bear/facts.py": {"json.loads": OWN, "read_text": RESOURCE},
-    "fathom_build/bear/names.py": {"read_text": RESOURCE},
-    "fathom_build/bear/server.py": {"read_text": RESOURCE},
-    "fathom_build/bear/pools.py": {"json.loads": OWN},
+    "fathom_build/bear/sources.py": {"read_text": RESOURCE},
     "fathom_build/sheets.py": {"open": "writes"},
     "fathom_build/ontology/sources.py": {"read_text": RESOURCE, "open": GUARDED},
     "fathom/data/formats/kg.py": {"open": "writes"},
