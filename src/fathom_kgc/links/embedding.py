@@ -81,7 +81,7 @@ class Predictor(base.Predictor):
     network: Any
 
     @classmethod
-    def check(cls, options: Any) -> None:
+    def check(cls, options: Embedding) -> None:
         """:raises BadInput: a name that PyKEEN does not have."""
         _kinds(options)
 

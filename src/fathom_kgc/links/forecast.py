@@ -140,7 +140,7 @@ class _Clocks:
 class _Measured(base.Fit):
     """A training of which the seconds of each step, and of what follows an epoch, are kept by stage."""
 
-    def __init__(self, predictor: Any, folder: Path, clock: Clock) -> None:
+    def __init__(self, predictor: base.Predictor, folder: Path, clock: Clock) -> None:
         super().__init__(predictor, folder, unseen)
         self.now = clock
         self.steps: dict[str, list[float]] = {}
