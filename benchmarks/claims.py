@@ -38,6 +38,7 @@ from tests.studies.test_study_calibration import drawn as drawn_answers
 from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.results import estimates
 from fathom.results.baselines import BaselineComparison, above_chance
+from fathom.results.checking import detectable
 from fathom.results.claims import Claim, Contrast, Decision, decide
 from fathom.results.compare import compare
 from fathom.results.diff import diff
@@ -46,7 +47,6 @@ from fathom.results.facts import BY_TEMPLATE, FREE
 from fathom.results.metrics.confidence import calibration_gaps, cautious_sum, debiased_sum
 from fathom.results.metrics.significance import holm
 from fathom.results.metrics.uncertainty import Interval, crossed
-from fathom.results.power import detectable
 from fathom.results.samples import Sample, drawn
 from fathom.results.summary import summarise
 from fathom.store.files import write_json
@@ -64,7 +64,7 @@ from fathom.studies import (
 )
 from fathom.studies import relations as relations_study
 from fathom.studies.options import RankingsOptions, RepeatedOptions, ValidityOptions
-from fathom.studies.validity_estimates import BIASES
+from fathom.studies.validity import BIASES
 from fathom_kgc.links.base import MANIFEST
 from fathom_kgc.studies import memory, memory_slope
 

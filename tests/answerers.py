@@ -23,7 +23,7 @@ from fathom.data.templates import Template
 from fathom.engine.scoring.rows import PromptedQuery, score_columns
 from fathom.probes.run.setup import tables
 from fathom.probes.slot import SlotProbe
-from fathom.results.agreements import Agreement
+from fathom.results.comparison import Agreement
 from fathom.results.facts import BY_TEMPLATE
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import Scoring

@@ -13,8 +13,7 @@ import pytest
 
 from fathom.data.formats import read
 from fathom.data.queries import QuerySet
-from fathom.results.diff import diff
-from fathom.results.edits import EFFICACY, PARAPHRASED, SPECIFICITY
+from fathom.results.diff import EFFICACY, PARAPHRASED, SPECIFICITY, diff
 from fathom.store.folder import RunFolder
 from tests.answerers import EVEN, answered, at_random, constant, knowing, unscored, world
 from tests.messages import mentioned

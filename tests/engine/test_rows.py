@@ -10,7 +10,7 @@ from fathom.base.errors import RunFailed
 from fathom.data.queries import CandidateSet, Query
 from fathom.engine.scoring.memory import Budget
 from fathom.engine.scoring.rows import PromptedQuery, RankResult, Ranks, result_columns, score_columns, unscored
-from fathom.results.declarations import read_declarations
+from fathom.results.rows import read_declarations
 from fathom.store.predictions import KEEP_SCORES_UP_TO, SCHEMA, Scoring
 from tests.messages import mentioned, mentions
 

@@ -41,7 +41,7 @@ from fathom.engine.scoring.tokens import (
     resolve_first,
     tokens_in_place,
 )
-from fathom.results.recipes import combined
+from fathom.results.estimates import combined
 from tests.conftest import find_shared_data, load_bert_cased, load_gpt2, load_neox, load_roberta
 
 NAMES = (

@@ -27,7 +27,7 @@ from fathom.plans.execution import PlanResult, carry_out
 from fathom.plans.file import Plan, read_plan
 from fathom.plans.forecast import forecast_table
 from fathom.plans.options import WorkerOptions
-from fathom.results.metrics.descriptive import tukey_fences
+from fathom.results.metrics.ranking import tukey_fences
 from fathom.store.locks import AT_WORK, CLAIMS, Claims, exclusive_folder, shared_folder
 from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber

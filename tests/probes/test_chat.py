@@ -23,7 +23,7 @@ from fathom.probes.choice import ChoiceProbe
 from fathom.probes.models import open_model
 from fathom.probes.run import RunRequest, run
 from fathom.results.compare import compare
-from fathom.results.recipes import recipe
+from fathom.results.estimates import recipe
 from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder
 from tests.conftest import build, load_gpt2, make_local

@@ -44,11 +44,11 @@ from fathom.engine.scoring.slots import CandidateTokens, MaskCount, Slot, SlotPo
 from fathom.probes.options import OntologyOptions
 from fathom.probes.run import RunRequest, run
 from fathom.results.estimates import NOTHING
+from fathom.results.loading import folder_names
 from fathom.results.metrics.uncertainty import interval
-from fathom.results.names import folder_names
 from fathom.results.samples import Origin
-from fathom.results.saving import save as draw
 from fathom.results.tables import render
+from fathom.results.tables import save as draw
 from fathom.results.tasks import MEASURED
 from fathom.store.folder import RunFolder
 from fathom.studies.options import EntailmentStudyOptions

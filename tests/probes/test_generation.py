@@ -26,7 +26,7 @@ from fathom.probes.options import GenerationOptions
 from fathom.probes.run import RunRequest, run
 from fathom.results.answers import error_table
 from fathom.results.loading import read_facts
-from fathom.results.metrics.descriptive import harmonic_mean, set_score
+from fathom.results.metrics.ranking import harmonic_mean, set_score
 from fathom.results.metrics.uncertainty import interval
 from fathom.results.summary import summarise
 from tests.conftest import TINY_VOCABULARY, build, make_local

@@ -33,8 +33,8 @@ from fathom.engine.scoring.slots import (
 from fathom.probes import ontology
 from fathom.probes.options import ClozeOptions, OntologyOptions, StatementOptions
 from fathom.probes.run import RunRequest, run
+from fathom.results.loading import short_names
 from fathom.results.metrics.ranking import by_frequency, reciprocal_mean_rank
-from fathom.results.names import short_names
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from fathom.results.tasks import EACH_ITEM, RECALLS, _Counted, _template, _wording, baselines_of

@@ -23,9 +23,8 @@ from fathom.results.baselines import (
     why_no_names,
 )
 from fathom.results.claims import OPPOSITE, SIGNIFICANT, UNDETERMINED, Decision, decide
-from fathom.results.estimates import difference, point_estimate
+from fathom.results.estimates import against_baseline, difference, point_estimate
 from fathom.results.loading import read_runs
-from fathom.results.measures import against
 from fathom.results.metrics.table import metric
 from fathom.results.rows import Rows
 from fathom.results.samples import Sample
@@ -268,7 +267,7 @@ def test_where_no_value_differs_luck_is_not_above(monkeypatch):
     chance = np.full(9, 10 / 11)
     chance[0] = 1.0
     rows = Rows(fake)
-    value, found = against(rows, metric("accuracy"), np.arange(9), chance, "random", fixed=True)
+    value, found = against_baseline(rows, metric("accuracy"), np.arange(9), chance, "random", fixed=True)
     assert value == pytest.approx(chance.mean())
     assert found.value == pytest.approx(1 - chance.mean())
     assert found.low == pytest.approx(0.05 ** (1 / 9) - chance.mean())
@@ -285,12 +284,12 @@ def test_outcomes_of_a_baseline_are_paired(monkeypatch):
     monkeypatch.setattr(Fake, "queries", _each_of_its_own_subject(Fake.queries))
     outcomes = np.array([1.0] * 6 + [0.0] * 3)
     rows = Rows(fake)
-    value, found = against(rows, metric("accuracy"), np.arange(9), outcomes, "majority", fixed=False)
+    value, found = against_baseline(rows, metric("accuracy"), np.arange(9), outcomes, "majority", fixed=False)
     assert (value, found.value) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     pairs, degrees = 8, 8
     assert found.p_value == pytest.approx(2 * stats.t.sf(np.sqrt(pairs / 3), degrees))
     assert found.high < 1
-    value, found = against(rows, metric("accuracy"), np.arange(9), outcomes, "random", fixed=True)
+    value, found = against_baseline(rows, metric("accuracy"), np.arange(9), outcomes, "random", fixed=True)
     assert value == pytest.approx(2 / 3)
     assert found.p_value == pytest.approx((2 / 3) ** 9)
 

@@ -18,14 +18,13 @@ from scipy import stats
 import fathom as library
 from fathom.base.errors import BadInput
 from fathom.results import estimates
+from fathom.results.checking import _least, detectable, detectable_with_seeds
 from fathom.results.claims import FEWEST, NO_DIFFERENCE, NOT_SUPPORTED, SIGNIFICANT, UNDETERMINED
 from fathom.results.compare import COMPARED, compare, count_right
 from fathom.results.estimates import Noise
-from fathom.results.loading import read_facts, wanted_of
+from fathom.results.loading import distinguished, read_facts, wanted_of
 from fathom.results.metrics.significance import smallest_difference
 from fathom.results.metrics.table import metric
-from fathom.results.names import distinguished
-from fathom.results.power import _least, detectable, detectable_with_seeds
 from fathom.results.samples import Sample, with_subjects
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA

@@ -8,8 +8,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from fathom.results import discrimination
-from fathom.results.discrimination import above_chance, auroc_difference
-from fathom.results.metrics.discrimination import auroc_components, placements
+from fathom.results.discrimination import above_chance, auroc_components, auroc_difference, placements
 from fathom.results.samples import Sample
 from tests.messages import mentioned
 

@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 
 from fathom.results import estimates
+from fathom.results.checking import _plan, detectable, detectable_with_seeds
 from fathom.results.claims import UNDECIDED, UNDETERMINED, WORSE, Claim, Contrast, decide
 from fathom.results.estimates import Noise
 from fathom.results.metrics.significance import smallest_difference
 from fathom.results.metrics.uncertainty import Floats
-from fathom.results.power import _plan, detectable, detectable_with_seeds
 from fathom.results.samples import Sample
 
 

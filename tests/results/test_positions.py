@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 import fathom
-from fathom.results.positions import _p_values
+from fathom.results.answers import _p_values
 from tests.engine.test_server import completion
 
 LETTERS = "abcd"

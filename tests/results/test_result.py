@@ -10,8 +10,8 @@ import pytest
 
 from fathom.api.result import Result
 from fathom.base.errors import BadInput
+from fathom.results.answers import tidy_table
 from fathom.results.estimates import point_estimate
-from fathom.results.tidy import tidy_table
 from tests.answerers import answered, constant, unscored, world
 from tests.messages import mentions
 

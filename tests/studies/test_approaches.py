@@ -34,9 +34,8 @@ from fathom.studies import relations
 from fathom.studies import repeated as repeated_study
 from fathom.studies.options import RankingsOptions
 from fathom.studies.perplexity import analyse as perplexities
+from fathom.studies.rankings import EVERY_MODEL, MEAN, read_groups
 from fathom.studies.rankings import analyse as rankings
-from fathom.studies.rankings import read_groups
-from fathom.studies.rankings_columns import EVERY_MODEL, MEAN
 from fathom.studies.relations import analyse as shared_relations
 from fathom.studies.repeated import analyse as repeated
 from fathom.studies.repeated import plots as repeated_plots

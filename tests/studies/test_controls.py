@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
-from fathom.results.agreements import Agreement
 from fathom.results.compare import compare
-from fathom.results.comparison import ComparedPair
+from fathom.results.comparison import Agreement, ComparedPair
 from fathom.results.estimates import Estimate
 from fathom.results.facts import BY_TEMPLATE, FREE
 from fathom.store.folder import RunFolder

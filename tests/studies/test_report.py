@@ -15,9 +15,8 @@ import scipy.stats
 
 from fathom.base.errors import BadInput
 from fathom.results.answers import error_table, reliability_table
-from fathom.results.estimates import Estimate
+from fathom.results.estimates import Estimate, combined, recipe
 from fathom.results.metrics.table import METRICS
-from fathom.results.recipes import combined, recipe
 from fathom.results.rows import Rows
 from fathom.results.summary import RunNumbers, summarise
 from fathom.results.tables import Table, render, to_csv, to_latex, to_markdown, to_text

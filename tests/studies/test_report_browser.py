@@ -16,12 +16,11 @@ import pytest
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.results.compare import compare
-from fathom.results.names import short_names
+from fathom.results.loading import short_names
 from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder
 from fathom.studies.report import charts as drawn
-from fathom.studies.report.counting import dimensions
-from fathom.studies.report.evidence import Evidence
+from fathom.studies.report.evidence import Evidence, dimensions
 from fathom.studies.report.page import report
 from tests.answerers import EVEN, answered, at_random, first_few, knowing, known_of, world
 from tests.messages import mentioned

@@ -23,11 +23,20 @@ from fathom.results.rows import Rows
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, whole
-from fathom.studies.report.counting import dimensions, kinds_of, label_of, weights
-from fathom.studies.report.evidence import CAPITAL, SUBJECT, Evidence, PredictionColumns, showable
+from fathom.studies.report.evidence import (
+    CAPITAL,
+    SUBJECT,
+    Evidence,
+    PredictionColumns,
+    dimensions,
+    kinds_of,
+    label_of,
+    showable,
+    weights,
+)
+from fathom.studies.report.overview import slices
 from fathom.studies.report.pack import UNSURE, packed_evidence
 from fathom.studies.report.page import CHARTS, MODULES, Opening, report
-from fathom.studies.report.slices import slices
 from tests.answerers import (
     answered,
     at_random,

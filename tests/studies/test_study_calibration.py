@@ -10,17 +10,16 @@ import pytest
 
 from fathom.base.errors import BadInput
 from fathom.data.queries import CandidateSet, Query, QuerySet
-from fathom.results.calibration import calibration_difference, calibration_error, scale_temperature
-from fathom.results.measures import measure
+from fathom.results.discrimination import midranks
+from fathom.results.estimates import measure
 from fathom.results.metrics.confidence import fit_temperature, scaled_confidence
-from fathom.results.metrics.discrimination import midranks
 from fathom.results.metrics.table import metric
 from fathom.results.rows import Rows
 from fathom.results.samples import Sample
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES, calibration
-from fathom.studies.calibration import AGREEMENT, SOFTMAX
+from fathom.studies.calibration import AGREEMENT, SOFTMAX, calibration_difference, calibration_error, scale_temperature
 from tests import answerers
 from tests.answerers import EVEN, Answerer, at_random, unscored, world
 

@@ -17,11 +17,11 @@ from fathom.base.errors import BadInput
 from fathom.data.queries import CandidateSet, Query
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import SelectionOptions
-from fathom.results.metrics.items import count_shared_errors, label_evidence, rest_accuracy
 from fathom.results.metrics.significance import PERMUTATIONS
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES, items
+from fathom.studies.items import count_shared_errors, label_evidence, rest_accuracy
 from tests.answerers import Answerer, answered, candidates, knowing, world
 from tests.messages import mentions
 

@@ -14,12 +14,11 @@ import pytest
 from fathom.base.errors import BadInput
 from fathom.data.queries import CandidateSet, Query
 from fathom.results.claims import NO_DIFFERENCE
-from fathom.results.corrections import preference, without_prior
 from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder
 from fathom.studies import validity
 from fathom.studies.options import ValidityOptions
-from fathom.studies.validity_estimates import BIASES, Probe
+from fathom.studies.validity import BIASES, Probe, preference, without_prior
 from tests.answerers import SCORING, Answerer, answered, world
 from tests.messages import mentioned, mentions
 from tests.results.test_compare import scored_twice

@@ -13,13 +13,12 @@ from fathom.base.errors import BadInput, optional
 from fathom.data.formats import read
 from fathom.data.queries import QuerySet
 from fathom.data.selection.options import Order
-from fathom.results.answers import error_table
+from fathom.results.answers import error_table, tidy_table
 from fathom.results.consistency import consistency_table
 from fathom.results.estimates import Estimate
 from fathom.results.metrics.table import metric
 from fathom.results.summary import RunNumbers, Summary
 from fathom.results.tables import Table
-from fathom.results.tidy import tidy_table
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
 

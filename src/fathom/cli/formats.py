@@ -51,7 +51,7 @@ class TableOptions(PrintOptions):
 
     def write(self, result: Tabular, name: str) -> None:
         """Write a result as *name* in each format, if a folder is given."""
-        from fathom.results.saving import write_tables
+        from fathom.results.tables import write_tables
 
         if self.out is not None:
             write_tables(result.tables_in, self.out, name, result.answer, self.overwrite)

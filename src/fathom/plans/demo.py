@@ -19,7 +19,7 @@ from fathom.probes.models import open_model
 from fathom.probes.options import GenerationOptions, StatementOptions
 from fathom.probes.run import RunRequest, run
 from fathom.probes.run.forecast import Forecaster
-from fathom.results.names import folder_names
+from fathom.results.loading import folder_names
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.planted_demo import analyse, unseen_template

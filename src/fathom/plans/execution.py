@@ -20,8 +20,7 @@ from fathom.plans.studies import PlannedStudy, StudyResult
 from fathom.plans.tables import FOLDER, PlannedTable, make_table
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
-from fathom.results.saving import write_tables
-from fathom.results.tables import Table, Tabular
+from fathom.results.tables import Table, Tabular, write_tables
 from fathom.store.outputs import remove_written
 from fathom.studies.report.page import report
 

@@ -12,7 +12,7 @@ from fathom.base.progress import Progress, unseen
 from fathom.plans.file import Plan
 from fathom.plans.record import changed_steps, check_needs, read_record
 from fathom.plans.steps import Opened, ProbeStep, Step
-from fathom.results.names import folder_names
+from fathom.results.loading import folder_names
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies import MODEL, Study

@@ -18,7 +18,7 @@ from fathom.engine.models.parts import attention_of, find_model
 from fathom.plans.content import absolute, in_full
 from fathom.plans.kinds import KINDS, PRESETS, values_of_preset
 from fathom.plans.record import WRITTEN_PLAN
-from fathom.results.names import folder_names
+from fathom.results.loading import folder_names
 from fathom.results.rows import grouped
 from fathom.store.outputs import write_output
 

@@ -14,7 +14,7 @@ from fathom.data.queries import QuerySet
 from fathom.plans.content import absolute
 from fathom.plans.presets import fill_models, fill_runs, kinds_of
 from fathom.plans.record import write_plan_file
-from fathom.results.design import FILE, read_design
+from fathom.results.loading import FILE, read_design
 
 RUNS = Path(__file__).with_suffix(".yaml")
 UNSEEN = "unseen"

@@ -16,7 +16,7 @@ from fathom.engine.models.parts import CONFIGURATION, find_model
 from fathom.plans.content import absolute
 from fathom.plans.record import WRITTEN_PLAN, write_plan_file
 from fathom.probes import PROBES
-from fathom.results.names import folder_names
+from fathom.results.loading import folder_names
 from fathom.store.folder import RunFolder
 from fathom.studies.learning import step_of
 

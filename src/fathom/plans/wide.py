@@ -13,13 +13,11 @@ from fathom.engine.models.base import Attention
 from fathom.plans.content import ColumnPart, TablePart
 from fathom.plans.steps import PlannedStep
 from fathom.results.baselines import baselines
-from fathom.results.estimates import OVER_MODELS, Estimate, point_estimate
+from fathom.results.estimates import OVER_MODELS, Estimate, against_baseline, combined, measure, point_estimate
 from fathom.results.facts import RunFacts
 from fathom.results.loading import NOT_COMPARED
-from fathom.results.measures import against, measure
 from fathom.results.metrics.ranking import places
 from fathom.results.metrics.table import metric
-from fathom.results.recipes import combined
 from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder
 
@@ -173,7 +171,7 @@ def _guess(facts: RunFacts, column: ColumnPart, head: str) -> float | None:
     if name == PLACE or not metric(name).has_baselines:
         return None
     [others] = metric(name).columns(baselines(facts.rows)[RANDOM])
-    found = against(facts.rows, metric(name), facts.places, others, RANDOM, fixed=True)
+    found = against_baseline(facts.rows, metric(name), facts.places, others, RANDOM, fixed=True)
     return None if found is None else found[0]
 
 

@@ -28,7 +28,7 @@ from fathom.engine.scoring.tokens import Bos, resolve_bos
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, few_shot_lines, shards_of
 from fathom.probes.models import chat_template
 from fathom.probes.options import GenerationOptions
-from fathom.results.metrics.descriptive import set_score
+from fathom.results.metrics.ranking import set_score
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 256

@@ -28,9 +28,8 @@ from fathom.results import estimates
 from fathom.results.baselines import RunBaselines
 from fathom.results.claims import Claim, Contrast
 from fathom.results.estimates import Estimate
-from fathom.results.facts import ACCURACY, UNALTERED, RunFacts
+from fathom.results.facts import ACCURACY, UNALTERED, RunFacts, common_facts, difference
 from fathom.results.loading import read_all_facts
-from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import Floats, grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+from scipy.special import bdtrc
 
 from fathom.data.templates import ANSWER, capitalized
+from fathom.results.estimates import measure
 from fathom.results.facts import names_of
-from fathom.results.measures import measure
 from fathom.results.metrics.confidence import reliability, softmax
+from fathom.results.metrics.significance import LEVEL
 from fathom.results.metrics.table import metric
 from fathom.results.rows import Ints, Rows
 from fathom.results.tables import Cell, Table
@@ -148,3 +154,117 @@ def reliability_table(run: RunFolder) -> Table:
         {"low": ".1f", "high": ".1f", "mean_confidence": ".4f", "accuracy": ".4f"},
         notes=tuple(notes),
     )
+
+
+# --- whether a model prefers a position among the options of multiple-choice questions
+
+
+class PreferredPosition(NamedTuple):
+    """A position that is chosen too often.
+
+    :param letter: of the option there.
+    :param times: how often it was chosen, of *choices*.
+    """
+
+    letter: str
+    times: int
+    choices: int
+
+    def __str__(self) -> str:
+        return (
+            f"({self.letter}) was chosen {self.times:,} of {self.choices:,} times, whether right or wrong: the model "
+            "prefers that position (--orders shows options in several)."
+        )
+
+
+def preferred_position(rows: Rows, asked: Ints) -> PreferredPosition | None:
+    """Return the position that takes more than its share of choices, None if no position does significantly.
+
+    :param asked: predictions of one scoring.
+    """
+    if not {"letters", "gold_letters"} <= set(rows.table.column_names):
+        return None
+    columns = (rows.table[name].take(asked).to_pylist() for name in ("letters", "gold_letters"))
+    sizes = rows.number_of_candidates[asked].tolist()
+    choices = [
+        (letter, gold, int(size))
+        for letters, golds, size in zip(*columns, sizes, strict=True)
+        for letter, gold in zip(letters or (), golds or (), strict=True)
+        if letter is not None
+    ]
+    counts = Counter(letter for letter, *_ in choices)
+    if not counts:
+        return None
+    letter, p_value = min(_p_values(choices).items(), key=lambda item: item[1], default=("", 1.0))
+    return PreferredPosition(letter, counts[letter], len(choices)) if p_value < LEVEL else None
+
+
+def _p_values(choices: Sequence[tuple[str, str, int]]) -> dict[str, float]:
+    """Return how surprising the wrong choices of each position are, by Bonferroni over the positions.
+
+    Without a preference a wrong choice is any wrong option's position. Right choices say nothing: their position is
+    that of the gold answer.
+
+    :param choices: letter, gold letter and number of options.
+    """
+    wrong = [(letter, gold, size) for letter, gold, size in choices if letter != gold and size > 2]
+    p_values = {}
+    for position in dict.fromkeys(letter for letter, *_ in wrong):
+        possible = [(letter, size) for letter, gold, size in wrong if gold != position]
+        count = sum(letter == position for letter, _ in possible)
+        chance = sum(1 / (size - 1) for _, size in possible) / len(possible)
+        positions = max(size for *_, size in wrong)
+        p_values[position] = min(1.0, positions * float(bdtrc(count - 1, len(possible), chance)))
+    return p_values
+
+
+# --- predictions as a table with few columns and names instead of ids, for data frames
+
+
+def tidy_table(run: RunFolder) -> pa.Table:
+    """Return one row per prediction, in the order of the run; :meth:`fathom.Result.to_pandas` has the columns."""
+    rows = Rows(run)
+    places = range(len(rows.query))
+    queries = rows.query.tolist()
+    names = {space: dict(zip(*own, strict=True)) for space, own in rows.candidates.items()}
+
+    def named(query: int, ids: Sequence[str]) -> str:
+        own = names.get(rows.spaces[query] or "", {})
+        return "; ".join(own.get(id_, id_) for id_ in ids)
+
+    columns: dict[str, Sequence[Any]] = {
+        "query_id": [rows.query_ids[query] for query in queries],
+        "relation": rows.relation_of(),
+        "direction": [rows.directions[query] for query in queries],
+        "template": rows.template.tolist(),
+        "scoring": rows.scoring,
+        "subject": [rows.asked(place)[1] for place in places],
+        "prompt": [rows.asked(place)[0] for place in places],
+        "gold": [named(query, rows.gold[query]) for query in queries],
+        "first_answer": [_first_answer(rows, place, named) for place in places],
+        "correct": _numbers(rows.hits(1)),
+        "rank": _numbers(rows.rank),
+        "gold_score": [max(scores or (), default=None) for scores in rows.table.column("gold_scores").to_pylist()],
+        "confidence": _numbers(rows.confidence.top_probability),
+        "candidates": rows.number_of_candidates.astype(np.int64).tolist(),
+        "unscored": rows.reason,
+    }
+    if not any(columns["direction"]):
+        del columns["direction"]
+    kinds = {"template": pa.int64(), "candidates": pa.int64()}
+    kinds |= dict.fromkeys(("correct", "rank", "gold_score", "confidence"), pa.float64())
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in columns])  # a column may be empty
+    return pa.table({name: list(values) for name, values in columns.items()}, schema=schema)
+
+
+def _first_answer(rows: Rows, place: int, named: Callable[[int, Sequence[str]], str]) -> str | None:
+    if not rows.scored[place]:
+        return None
+    if best := sorted(rows.top_answers(place)):
+        return named(int(rows.query[place]), best[:1])
+    written = rows.table.column("answers")[place].as_py() if "answers" in rows.table.column_names else None
+    return written[0] if written else None
+
+
+def _numbers(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None]:
+    return [None if np.isnan(value) else value for value in values.tolist()]

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.base.errors import BadInput
-from fathom.results.estimates import Estimate, contrast, correlation, correlation_within, point_estimate
-from fathom.results.recipes import recipe
+from fathom.results.estimates import Estimate, contrast, correlation, correlation_within, point_estimate, recipe
 from fathom.results.rows import NONE, Floats, Ints, Rows
 from fathom.results.tables import Table
 

@@ -19,26 +19,35 @@ from fathom.base.errors import BadInput, all_of
 from fathom.base.options import LEAST_POINTS, separated
 from fathom.base.reading.files import parted
 from fathom.base.reading.replies import excerpt_of
-from fathom.results.agreements import Agreement, agreement
 from fathom.results.alterations import Alteration, alterations, altered_claims
 from fathom.results.baselines import RunBaselines, which_is_above
-from fathom.results.checking import CheckedClaim, check_difference
+from fathom.results.checking import CheckedClaim, Row, check_difference, detectable, detectable_with_seeds
 from fathom.results.claims import Claim, Contrast, Decision, decide
 from fathom.results.comparison import (
     AGREE_AT,
+    Agreement,
     ComparedPair,
     Comparison,
     Difference,
     IncomparablePair,
     RunLine,
+    agreement,
 )
 from fathom.results.estimates import Estimate, Noise
-from fathom.results.facts import CHAT, PLAIN, SHUFFLED, UNALTERED, WRITTEN, RunFacts, Shared
-from fathom.results.loading import AnyRun, open_runs, read_runs, shared_templates
+from fathom.results.facts import (
+    CHAT,
+    PLAIN,
+    SHUFFLED,
+    UNALTERED,
+    WRITTEN,
+    RunFacts,
+    Shared,
+    common_facts,
+    difference,
+    over_seeds,
+)
+from fathom.results.loading import AnyRun, distinguished, open_runs, read_runs, shared_templates
 from fathom.results.metrics.table import METRICS, Metric, metric
-from fathom.results.names import distinguished
-from fathom.results.pairing import common_facts, difference, over_seeds
-from fathom.results.power import Row, detectable, detectable_with_seeds
 from fathom.results.rows import Floats, grouped
 
 COMPARED = ("accuracy", "hits@10", "mrr")

@@ -15,9 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.base.errors import BadInput
-from fathom.results.estimates import Estimate, mean, point_estimate
+from fathom.results.estimates import Estimate, mean, point_estimate, recipe
 from fathom.results.metrics.ranking import consistency, rankc, rankc_by_chance, top_chances
-from fathom.results.recipes import recipe
 from fathom.results.rows import NONE, Floats, Rows, grouped
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder

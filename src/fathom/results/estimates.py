@@ -1,12 +1,13 @@
 """The only place where values become numbers: a value, its interval, its sampling unit and its recipe.
 
 Intervals are at 95 %, of the values of facts. :mod:`fathom.results.samples` defines the sampling units, and
-:mod:`fathom.results.measures` the numbers of a run's predictions.
+:mod:`fathom.results.estimates` the numbers of a run's predictions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -15,10 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from fathom.results import recipes
 from fathom.results.metrics import correlation as fits
 from fathom.results.metrics.significance import PERMUTATIONS, permutation_test, smallest_effect, smallest_unseen
-from fathom.results.metrics.table import SHARE
+from fathom.results.metrics.table import SHARE, Metric
 from fathom.results.metrics.uncertainty import (
     FEWEST,
     Fold,
@@ -29,7 +29,7 @@ from fathom.results.metrics.uncertainty import (
     interval,
     widened,
 )
-from fathom.results.rows import Floats
+from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import AND_SEED, Sample
 
 NOTHING = "nothing was scored"
@@ -57,7 +57,7 @@ class Estimate(NamedTuple):
     :param clusters: number of independent units: clusters, or values drawn on their own.
     :param note: why to be careful; may be empty.
     :param n: number of predictions (or queries, facts, points).
-    :param recipe: how it was computed, see :mod:`fathom.results.recipes`.
+    :param recipe: how it was computed, see :func:`recipe`.
     :param p_value: two-sided, that a difference or a correlation is zero; None of other numbers, and if undefined.
     :param sample: sampling unit, see :class:`fathom.results.samples.Sample`; "" without an interval.
     :param smallest: of a difference: the smallest that these values would have shown in four of five cases, see
@@ -124,7 +124,7 @@ class Noise(NamedTuple):
 
 def point_estimate(why: str, recipe: str = "", value: float = float("nan"), n: int = 0, form: str = ".3f") -> Estimate:
     """Return a number without an interval. :param why: the reason."""
-    return Estimate(value, None, None, None, why, n, recipes.without_sample(recipe), form=form)
+    return Estimate(value, None, None, None, why, n, without_sample(recipe), form=form)
 
 
 def as_estimate(
@@ -134,7 +134,7 @@ def as_estimate(
     one_cluster = sample.one_cluster and result.low is None
     own = f"all of one {sample.key}, which says nothing of others: no interval" if one_cluster else result.note
     notes = "; ".join(filter(None, (note, own)))
-    line = f"{recipes.without_sample(recipe)}|cluster:{sample.key}"
+    line = f"{without_sample(recipe)}|cluster:{sample.key}"
     p_value = None if np.isnan(result.p_value) or not tested else result.p_value
     ends = result.estimate, result.low, result.high
     return Estimate(*ends, result.units, notes, n, line, p_value, sample.key, interval=result, form=form)
@@ -174,7 +174,7 @@ def difference(
 
 def mean_over_models(name: str, numbers: Sequence[Estimate]) -> Estimate:
     """Return the mean of one number of each model, without an interval; undefined if one is."""
-    recipe = recipes.combined(name, [number.recipe for number in numbers], " and ")
+    recipe = combined(name, [number.recipe for number in numbers], " and ")
     value = fmean(number.value for number in numbers)
     why = next((number.note for number in numbers if np.isnan(number.value)), OVER_MODELS)
     return point_estimate(why, recipe, value, len(numbers), numbers[0].form)
@@ -387,3 +387,149 @@ def tetrad(gain: Floats, own: Floats, control: Floats, ease: Floats, sample: Sam
     """Return what one latent variable cannot explain; see :func:`fathom.results.metrics.correlation.tetrad`."""
     result = fits.tetrad(gain, own, control, ease, sample.clusters, **sample.ways)
     return as_estimate(result, np.size(gain), recipe, sample)
+
+
+# --- recipes: how a number was computed, in one line; only numbers with equal recipes may be compared
+
+
+MINUS = " − "
+_PART = re.compile(r"\|(?=[a-z][a-z_ ]*:)")
+"""Where a part of a recipe begins: values may have the sign as well, such as "<|endoftext|>"."""
+
+
+def recipe(rows: Rows, metric: str, scoring: str, templates: Iterable[int] | None = None) -> str:
+    """Return the recipe of a metric of one run.
+
+    The data's hash is of the whole data set; the selection follows. The model's hash is of its weights, configuration
+    and tokenizer.
+
+    :param templates: by default all of the scoring.
+    """
+    if templates is None:
+        templates = sorted(set(rows.template[rows.of(scoring)].tolist()))
+    data, model = rows.identity.get("data", {}), rows.identity.get("model", {})
+    resolved = rows.identity.get("resolved", {})
+    parts = {
+        "data": f"{data.get('name')}@{data.get('content_hash')}",
+        **({"candidates": data["pool"]} if "pool" in data else {}),
+        "probe": rows.identity.get("probe"),
+        "scoring": scoring,
+        "templates": ",".join(map(str, templates)),
+        "ties": "expected",
+        **({"first token": f"{resolved['bos_token']} (EOS, as there is no BOS)"} if resolved.get("bos_is_eos") else {}),
+        "model": f"{model.get('name')}@{model.get('content_hash')}",
+        "dtype": model.get("dtype"),
+        "fathom": rows.identity.get("version"),
+        **rows.declared.options,
+    }
+    return "|".join([metric, *(f"{name}:{value}" for name, value in parts.items())])
+
+
+def combined(name: str, recipes: Iterable[str], sign: str = MINUS, most: int = 4) -> str:
+    """Return the recipe of a number made of several: what they share once, what differs side by side.
+
+    :param name: of the number, in place of the metrics' names.
+    :param sign: between values that differ; "−" keeps their order.
+    :param most: largest number of different values to list; of more only their number.
+    """
+    parts = (part.partition(":") for line in dict.fromkeys(recipes) for part in _PART.split(line)[1:])
+    lines = []
+    for key, values in grouped((key, value) for key, _, value in parts).items():
+        different = list(dict.fromkeys(values)) if sign == MINUS else sorted(set(values))
+        several = sign.join(different) if len(different) <= most else f"{len(different)} different"
+        lines.append(f"{key}:{several}")
+    return "|".join([name, *lines])
+
+
+def without_sample(recipe: str) -> str:
+    """Remove the sampling unit of the numbers that a number was made of."""
+    return "|".join(part for part in _PART.split(recipe) if not part.startswith("cluster:"))
+
+
+# --- numbers of the predictions of one run
+
+
+PARTLY = "predictions have it"
+"""End of the note on a baseline that some predictions lack."""
+
+
+def measure(rows: Rows, metric: Metric, asked: Ints) -> Estimate | None:
+    """Return the number of one metric.
+
+    :param asked: places of predictions of one scoring, scored or not.
+    :returns: None if no prediction has the metric, or if leaving out those that lack it would flatter the others.
+    """
+    columns = rows.columns(metric)
+    places = _known(rows, metric, asked)
+    if not len(places):
+        return None
+    chosen: Sequence[Floats] = [column[places] for column in columns]
+    if metric.prepare is not None:
+        chosen = list(metric.prepare(*chosen))
+    means, weights, queries = _units(rows, metric, places, chosen)
+    sample = rows.sample(queries.tolist())
+    if metric.error_folds is not None:
+        result = between_folds(means, sample, metric.error_folds, weights, metric.limits)
+    else:
+        values: npt.ArrayLike = means if metric.fold else means[0]
+        result = between(values, sample, metric.limits, weights, metric.fold)
+    missing = metric.partial and len(places) < len(asked)
+    note = f"of {len(places)} of {len(asked)} {metric.partial}" if missing else ""
+    n = len(set(rows.query[places].tolist())) if metric.mean_over == "queries" else len(places)
+    line = _recipe_of(rows, metric.name, places)
+    return as_estimate(result, n, line, sample, metric.shown, tested=False, note=note)
+
+
+def against_baseline(
+    rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str, *, fixed: bool
+) -> tuple[float, Estimate] | None:
+    """Return the same number of a baseline's values, and metric − baseline, see :func:`over_baseline`.
+
+    :param others: one per prediction, like the metric's own column.
+    :param name: of the baseline, for the recipe.
+    :param fixed: whether its values are expected ones, not outcomes.
+    :returns: None if the metric, or the baseline of all predictions, is unknown. Predictions without the baseline are
+        excluded, with a note.
+    """
+    known = _known(rows, metric, asked)
+    places = known[~np.isnan(others[known])]
+    if not len(places):
+        return None
+    [values] = rows.columns(metric)
+    (own, other), weights, queries = _units(rows, metric, places, [values[places], others[places]])
+    line = _recipe_of(rows, f"{metric.name}{MINUS}{name}", places)
+    sample = rows.sample(queries.tolist())
+    value, number = over_baseline(own, other, sample, line, metric.limits, weights, fixed=fixed)
+    note = f"{name}: {len(places)} of {len(known)} {PARTLY}" if len(places) < len(known) else ""
+    note = "; ".join(filter(None, (number.note, note)))
+    return value, number._replace(n=len(places), note=note, form=f"+{metric.shown}")
+
+
+def _known(rows: Rows, metric: Metric, asked: Ints) -> Ints:
+    """Return the places of the predictions that have a metric; none if leaving out the others would flatter."""
+    known = np.logical_and.reduce([~np.isnan(column[asked]) for column in rows.columns(metric)])
+    if metric.partial is None:
+        known &= rows.scored[asked]
+        if not np.array_equal(known, rows.scored[asked]):
+            return asked[:0]
+    return asked[known]
+
+
+def _recipe_of(rows: Rows, name: str, places: Ints) -> str:
+    return recipe(rows, name, rows.scoring[int(places[0])], sorted(set(rows.template[places].tolist())))
+
+
+def _units(rows: Rows, metric: Metric, places: Ints, columns: Sequence[Floats]) -> tuple[list[Floats], Floats, Ints]:
+    """Average by fact, or by query if these were drawn by themselves.
+
+    :param columns: values at *places*.
+    :returns: a mean per unit for each column, the weight of each unit in the number, and its first query.
+    """
+    firsts, unit = np.unique(rows.unit[rows.query[places]], return_inverse=True)
+    weight = np.ones(len(places))
+    if metric.mean_over != "predictions":
+        alike = rows.query if rows.natural or metric.mean_over == "queries" else rows.template
+        _, number, count = np.unique(alike[places], return_inverse=True, return_counts=True)
+        weight = 1.0 / count[number]
+    weights = np.bincount(unit, weight).astype(float)
+    return [np.bincount(unit, weight * values) / weights for values in columns], weights, firsts

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from fathom.base.errors import BadInput, all_of, refuse
+from fathom.base.reading import Faults, read_json_lines, repetition, stands
 from fathom.results.facts import CUTS, WRITTEN, RunFacts
-from fathom.results.names import short_names
 from fathom.results.rows import Rows, grouped
 from fathom.store.folder import RunFolder
 
@@ -246,3 +246,141 @@ def group_by_data(outcomes: Sequence[RunFacts]) -> dict[tuple[str, str], dict[st
         models[outcome.model] = outcome
     refuse(faults)
     return columns
+
+
+# --- names of models
+
+
+class _Model(NamedTuple):
+    """:param whole: name or folder, with the adapter's. :param short: their last parts. :param content: its hash."""
+
+    whole: str
+    short: str
+    content: str
+
+
+def short_names(runs: Sequence[RunFolder]) -> list[str]:
+    """Return the last part of each model's name, with "+" and the adapter's; two models never get the same name.
+
+    If two models share that part, all of the name; if they share that, a part of the content's hash as well.
+    """
+    models = []
+    for identity in (run.manifest["identity"] for run in runs):
+        names = [str(identity["model"]["name"]), identity.get("options", {}).get("adapter")]
+        names = [name for name in names if name]
+        content = str(identity["model"].get("content_hash"))
+        models.append(_Model("+".join(names), "+".join(map(last_part, names)), content))
+    return _unique_names(models)
+
+
+def distinguished(parts: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return the first part of each, with those of the others that distinguish equal names."""
+    names = [own[0] for own in parts]
+    for kind in range(1, len(parts[0]) if parts else 0):
+        for equal in {name for name in names if names.count(name) > 1}:
+            places = [place for place, name in enumerate(names) if name == equal]
+            if len({parts[place][kind] for place in places}) > 1:
+                for place in places:
+                    names[place] += f" {parts[place][kind]}"
+    return names
+
+
+def folder_names(models: Sequence[str]) -> list[str]:
+    """Return names of folders for models that are not loaded yet: :func:`short_names` with "-" in place of "/".
+
+    :raises BadInput: one is given twice, or there is none.
+    """
+    whole = [name.rstrip("/") for name in models]
+    short = _unique_names([_Model(name, last_part(name), name) for name in whole])
+    names = [name.strip("/.").replace("/", "-") for name in short]
+    if not names or len(set(names)) < len(names):
+        raise BadInput(f"a model is given twice in {', '.join(models)}" if models else "expected a model or more")
+    return names
+
+
+def last_part(name: str) -> str:
+    return name.rstrip("/").rpartition("/")[2] or name
+
+
+def _unique_names(models: Sequence[_Model]) -> list[str]:
+    first: dict[tuple[str, str], _Model] = {}
+    for model in models:
+        first.setdefault((model.short, model.content), model)
+    shorts, wholes = [short for short, _ in first], [model.whole for model in first.values()]
+
+    def name(model: _Model) -> str:
+        if shorts.count(model.short) == 1:
+            return model.short
+        whole = first[model.short, model.content].whole
+        return whole if wholes.count(whole) == 1 else f"{whole}@{model.content[:8]}"
+
+    return [name(model) for model in models]
+
+
+# --- the design of a planted model: how often it has read each fact
+
+
+FILE = "planted.jsonl"
+
+
+class PlantedFact(NamedTuple):
+    """:param exposures: number of statements of the fact that the model has read.
+    :param taught: formats of questions that it was taught with this fact, which is then no test of them.
+    :param directions: in which order it was stated: "forward" (the answer last), "reverse", both or none.
+    """
+
+    exposures: int
+    taught: tuple[str, ...] = ()
+    directions: tuple[str, ...] = ()
+
+
+Design = Mapping[str, PlantedFact]
+"""By ``fact_id``, or ``query_id`` of a sentence without a known subject."""
+
+
+def read_design(file: Path) -> Design:
+    """Read which facts a model has read.
+
+    :param file: a planted model's ``planted.jsonl``, or one in its format, see ``docs/howto/plant.md``.
+    :raises BadInput: it is missing, or a line is wrong.
+    """
+    faults = Faults()
+    design: dict[str, PlantedFact] = {}
+    lines: dict[str, int] = {}
+    for line, row in read_json_lines(file, {"query_id": str, "exposures": int}, faults):
+        fact = PlantedFact(
+            row["exposures"], tuple(map(str, row.get("taught") or ())), tuple(map(str, row.get("directions") or ()))
+        )
+        key = str(row.get("fact_id") or row["query_id"])
+        if why := repetition(lines, row["query_id"], line, f"query_id {row['query_id']!r}"):
+            faults.add(file, line, why)
+        elif fact.exposures < 0:
+            faults.add(file, line, f"{key} has {fact.exposures} exposures: expected 0 or more")
+        elif design.setdefault(key, fact).exposures != fact.exposures:
+            faults.add(
+                file, line, f"{key} has {design[key].exposures} exposures in an earlier line, here {fact.exposures}"
+            )
+    faults.stop_if_any()
+    return design
+
+
+def design_file(run: RunFolder) -> Path | None:
+    """Return the design in the folder of the model that a run evaluated; None if there is none."""
+    command = run.manifest["circumstances"].get("command") or {}
+    folder = Path(str(command.get("model") or run.manifest["identity"]["model"]["name"]))
+    # A relative name would be looked for in the folder where the study runs.
+    return folder / FILE if folder.is_absolute() and stands(folder / FILE) else None
+
+
+def design_of(run: RunFolder, file: Path | None = None) -> Design:
+    """Return the design of the model that a run evaluated. :param file: by default the one in the model's folder.
+
+    :raises BadInput: the model has no design.
+    """
+    file = file or design_file(run)
+    if file is None:
+        raise BadInput(
+            f"{run.path}: the model {run.manifest['identity']['model']['name']} has no {FILE} in its folder, so which "
+            "facts it has read is unknown: give --design FILE, or make a model with fathom plant"
+        )
+    return read_design(file)

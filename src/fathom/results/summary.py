@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.base.errors import BadInput
+from fathom.results.answers import PreferredPosition, preferred_position
 from fathom.results.baselines import (
     LEGENDS,
     NAMES,
@@ -28,12 +29,10 @@ from fathom.results.baselines import (
 )
 from fathom.results.bins import OF_NUMBERS, Bins, numbers_first, parse_bins, trend_table
 from fathom.results.claims import NO_DIFFERENCE, OPPOSITE, Claim, Decision, decide, percent, rough_sentence
-from fathom.results.estimates import NOTHING, Estimate, point_estimate
+from fathom.results.estimates import NOTHING, PARTLY, Estimate, measure, point_estimate
 from fathom.results.facts import ACCURACY
-from fathom.results.measures import PARTLY, measure
+from fathom.results.loading import short_names
 from fathom.results.metrics.table import METRICS, Metric, hits, metric
-from fathom.results.names import short_names
-from fathom.results.positions import PreferredPosition, preferred_position
 from fathom.results.rows import Ints, Rows, alike_reasons, grouped
 from fathom.results.tables import Cell, Table, Tabular
 from fathom.results.tasks import Tasks, above_in_words, task_table, tasks_of

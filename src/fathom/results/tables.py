@@ -28,6 +28,15 @@ from fathom.base.reading import first_few, shown
 if TYPE_CHECKING:  # statistics are loaded where there are numbers
     from fathom.results.estimates import Estimate
 
+
+import warnings
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import NamedTuple
+
+from fathom.store.outputs import write_output
+
 Cell = str | int | float | bool | None
 
 _NOTHING = "–"
@@ -197,7 +206,7 @@ def _unsigned(one: Estimate) -> str:
 
 def _one_recipe(recipes: Iterable[str]) -> str:
     """Return what several recipes share once, and what differs side by side; "" without any."""
-    from fathom.results.recipes import combined
+    from fathom.results.estimates import combined
 
     named = list(dict.fromkeys(recipe for recipe in recipes if recipe))
     names = dict.fromkeys(name for recipe in named for name in recipe.partition("|")[0].split(", "))
@@ -420,3 +429,75 @@ def _text(cell: Cell, form: str) -> str:
 def _plain(text: str) -> str:
     """Put text on one line, without control characters: names come from files, and could steer the terminal."""
     return "".join(character if character.isprintable() else " " for character in text)
+
+
+# --- tables and plots as files
+
+
+class Plot(NamedTuple):
+    """A picture to be drawn.
+
+    :param name: of the file, without its ending.
+    :param x: label of the horizontal axis; *y* of the vertical one.
+    """
+
+    name: str
+    draw: Callable[[Any], None]
+    x: str
+    y: str
+    title: str = ""
+
+
+class Panels(NamedTuple):
+    """Several plots in one picture, in a grid about as wide as high. :param name: of the file, without its ending."""
+
+    name: str
+    plots: Sequence[Plot]
+
+
+def save(picture: Plot | Panels, folder: Path, overwrite: bool = False) -> Path | None:
+    """Save a picture as PNG.
+
+    :returns: the file; None if matplotlib is not installed.
+    """
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError:
+        return None
+    path, drawn = folder / f"{picture.name}.png", BytesIO()
+    plots = picture.plots if isinstance(picture, Panels) else [picture]
+    columns = math.ceil(math.sqrt(len(plots)))
+    rows = math.ceil(len(plots) / columns)
+    # Names of models and relations are no formulas, and may be in a script that the font lacks.
+    with rc_context({"text.parse_math": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        figure = Figure(figsize=(6, 5) if len(plots) == 1 else (4 * columns, 3.5 * rows), layout="constrained")
+        for place, plot in enumerate(plots, 1):
+            axes = figure.add_subplot(rows, columns, place)
+            axes.set(xlabel=plot.x, ylabel=plot.y)
+            axes.set_title(plot.title, fontsize="large" if len(plots) == 1 else "small")
+            plot.draw(axes)
+            for axis in (axes.xaxis, axes.yaxis):
+                if axis.get_scale() in ("log", "symlog"):  # its own labels are formulas
+                    axis.set_major_formatter("{x:g}")
+                    axis.set_minor_formatter("")
+        figure.savefig(drawn, dpi=150, format="png")
+    write_output(path, drawn.getvalue(), overwrite=overwrite)
+    return path
+
+
+def write_tables(
+    tables_in: Callable[[str], Sequence[Table]],
+    out: Path,
+    name: str,
+    answer: Sequence[str] = (),
+    overwrite: bool = False,
+) -> None:
+    """Write tables in each format as *name* into the folder *out*.
+
+    :raises BadInput: such a file is in the way.
+    """
+    for ending in ("json", "csv", "md"):
+        content = render(tables_in(ending), ending, answer) + "\n"
+        write_output(out / f"{name}.{ending}", content, overwrite=overwrite)

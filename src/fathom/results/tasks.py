@@ -18,8 +18,7 @@ from fathom.data.hierarchy import Above, finest
 from fathom.data.templates import ANSWER, SUBJECT, capitalized
 from fathom.results.baselines import BaselineComparison, above_chance, verdict_text
 from fathom.results.claims import UNDETERMINED, Claim, Decision
-from fathom.results.estimates import NOTHING, Estimate, difference, mean, point_estimate
-from fathom.results.measures import measure
+from fathom.results.estimates import NOTHING, Estimate, combined, difference, mean, measure, point_estimate, recipe
 from fathom.results.metrics.ranking import (
     ByOthers,
     by_frequency,
@@ -29,7 +28,6 @@ from fathom.results.metrics.ranking import (
     reciprocal_rank,
 )
 from fathom.results.metrics.table import Metric, hits, metric
-from fathom.results.recipes import combined, recipe
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample, sample_of_origins
 from fathom.results.tables import Cell, Table

@@ -52,7 +52,7 @@ class RunIdentity(Object):
 
 
 class ProbeDeclarations(Object):
-    """Declarations of the probe (:mod:`fathom.results.declarations`)."""
+    """Declarations of the probe (:mod:`fathom.results.rows`)."""
 
     scorings: dict[str, dict[str, str]] = {}
     headline: str = "metrics"

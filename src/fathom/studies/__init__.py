@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from pydantic import BaseModel
 
 from fathom.base.registry import Registry
-from fathom.results.saving import Panels, Plot
-from fathom.results.tables import Table
+from fathom.results.tables import Panels, Plot, Table
 from fathom.studies import options
 from fathom.studies.options import RunsOptions
 
@@ -127,8 +126,7 @@ class Study:
 
     def save(self, findings: Any, out: Path, overwrite: bool = False) -> bool:
         """Write tables, further tables and plots into a folder. :returns: False if plots need another library."""
-        from fathom.results.saving import save, write_tables
-        from fathom.results.tables import render
+        from fathom.results.tables import render, save, write_tables
         from fathom.store.outputs import write_output
 
         tables = self.tables(findings)

@@ -14,11 +14,9 @@ from fathom.base.errors import BadInput, all_of
 from fathom.engine.models.base import Attention
 from fathom.engine.scoring.masked import Pll
 from fathom.results.claims import Claim, Contrast, decide_by_name, sentences
-from fathom.results.facts import RunFacts
-from fathom.results.loading import check_same, read_scorings
+from fathom.results.facts import RunFacts, difference
+from fathom.results.loading import check_same, read_scorings, short_names
 from fathom.results.metrics import uncertainty
-from fathom.results.names import short_names
-from fathom.results.pairing import difference
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import AllScoringsOptions

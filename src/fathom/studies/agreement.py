@@ -1,4 +1,4 @@
-"""Do probes agree? :mod:`fathom.results.agreements` of two runs, or of each two runs of one model on the same data.
+"""Do probes agree? :mod:`fathom.results.comparison` of two runs, or of each two runs of one model on the same data.
 
 With several models this makes tables 3, 5 and 7 and figures 8 and 10 of Jinno et al. (DEER).
 """
@@ -11,16 +11,13 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from fathom.base.errors import BadInput
-from fathom.results.agreements import WITHIN, Agreement, agreement
 from fathom.results.claims import Claim, Contrast, decide_by_name, sentences
-from fathom.results.comparison import refusals_table
+from fathom.results.comparison import WITHIN, Agreement, agreement, refusals_table
 from fathom.results.estimates import Estimate, mean_over_models
 from fathom.results.facts import RunFacts, Shared
-from fathom.results.loading import check_ranked, read_facts, read_runs
-from fathom.results.names import distinguished, short_names
+from fathom.results.loading import check_ranked, distinguished, read_facts, read_runs, short_names
 from fathom.results.rows import grouped
-from fathom.results.saving import Panels, Plot
-from fathom.results.tables import Cell, Table
+from fathom.results.tables import Cell, Panels, Plot, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import AgreementOptions
 

@@ -16,8 +16,7 @@ from fathom.results.facts import excluded_by_limit
 from fathom.results.loading import check_same
 from fathom.results.metrics.correlation import FittedLine, fit_line
 from fathom.results.rows import grouped
-from fathom.results.saving import Plot
-from fathom.results.tables import Table
+from fathom.results.tables import Plot, Table
 from fathom.store.folder import SECONDS, RunFolder
 from fathom.studies.options import TimeOptions
 

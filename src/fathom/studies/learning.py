@@ -18,18 +18,14 @@ import numpy as np
 
 from fathom.base.errors import BadInput, FathomError
 from fathom.results import estimates
-from fathom.results.baselines import NO_KNOWLEDGE, RunBaselines
+from fathom.results.baselines import NO_KNOWLEDGE, AccuracyChange, RunBaselines, decide_changes
 from fathom.results.claims import percent
 from fathom.results.estimates import Estimate
-from fathom.results.facts import RunFacts, names_of
-from fathom.results.loading import open_run, wanted_of
-from fathom.results.names import last_part
-from fathom.results.pairing import common_facts, difference
+from fathom.results.facts import RunFacts, common_facts, difference, names_of
+from fathom.results.loading import last_part, open_run, wanted_of
 from fathom.results.rows import grouped
-from fathom.results.saving import Plot
-from fathom.results.tables import Table
+from fathom.results.tables import Plot, Table
 from fathom.store.folder import RunFolder, differences
-from fathom.studies.changes import AccuracyChange, decide_changes
 from fathom.studies.options import RunsOptions
 
 STEP = re.compile(r"(?:step|checkpoint|ckpt|epoch|iter)[-_]?(\d+)|(\d+)$", re.IGNORECASE)

@@ -18,11 +18,9 @@ from fathom.results.baselines import BASELINE_COLUMNS, STRONGEST, RunBaselines, 
 from fathom.results.claims import Claim, Contrast, decide_by_name, sentences
 from fathom.results.estimates import Estimate, correlation, correlation_within
 from fathom.results.facts import RunFacts
-from fathom.results.loading import read_all_facts
-from fathom.results.names import distinguished
+from fathom.results.loading import distinguished, read_all_facts
 from fathom.results.rows import Floats, Ints
-from fathom.results.saving import Plot
-from fathom.results.tables import Table
+from fathom.results.tables import Plot, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import LengthBiasOptions
 

@@ -11,16 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.base.errors import refuse
-from fathom.results.estimates import correlation_over_models, mean_over_models
-from fathom.results.facts import RunFacts
+from fathom.results.estimates import combined, correlation_over_models, mean_over_models, measure
+from fathom.results.facts import RunFacts, common_facts
 from fathom.results.loading import group_by_data, read_all_facts
-from fathom.results.measures import measure
 from fathom.results.metrics.table import metric
-from fathom.results.pairing import common_facts
-from fathom.results.recipes import combined
 from fathom.results.rows import grouped
-from fathom.results.saving import Plot
-from fathom.results.tables import Table
+from fathom.results.tables import Plot, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import RunsOptions
 

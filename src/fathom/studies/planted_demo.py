@@ -11,8 +11,7 @@ import numpy as np
 from fathom.base.reading import Faults, read_json_lines
 from fathom.data.queries import QuerySet
 from fathom.results.claims import Claim, Contrast, decide
-from fathom.results.estimates import Estimate, contrast, difference, mean
-from fathom.results.recipes import combined, recipe
+from fathom.results.estimates import Estimate, combined, contrast, difference, mean, recipe
 from fathom.results.rows import Floats, Rows
 from fathom.results.samples import legend
 from fathom.results.tables import Table, to_text

@@ -18,15 +18,10 @@ from fathom.base.errors import BadInput
 from fathom.results import estimates
 from fathom.results.baselines import RANDOM, BaselineComparison, RunBaselines, above_chance
 from fathom.results.claims import Claim, Contrast, Decision, decide, percent, sentences
-from fathom.results.declarations import CHOSEN, GENERATED
-from fathom.results.design import Design, design_file, read_design
-from fathom.results.estimates import Estimate
-from fathom.results.facts import RunFacts
-from fathom.results.loading import check_same, read_runs
-from fathom.results.names import distinguished
-from fathom.results.pairing import common_facts
-from fathom.results.recipes import MINUS, combined
-from fathom.results.rows import Floats, grouped
+from fathom.results.estimates import MINUS, Estimate, combined
+from fathom.results.facts import RunFacts, common_facts
+from fathom.results.loading import Design, check_same, design_file, distinguished, read_design, read_runs
+from fathom.results.rows import CHOSEN, GENERATED, Floats, grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import ProfileOptions

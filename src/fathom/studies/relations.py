@@ -14,14 +14,12 @@ import numpy as np
 
 from fathom.base.errors import BadInput, refuse
 from fathom.results.claims import Claim, Contrast, decide_by_name, sentences
-from fathom.results.estimates import Estimate, correlation, difference, mean
+from fathom.results.estimates import Estimate, combined, correlation, difference, mean
 from fathom.results.facts import RunFacts
 from fathom.results.loading import group_by_data, read_all_facts
-from fathom.results.recipes import combined
 from fathom.results.rows import grouped
 from fathom.results.samples import RELATION, Sample
-from fathom.results.saving import Plot
-from fathom.results.tables import Table
+from fathom.results.tables import Plot, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import RunsOptions
 

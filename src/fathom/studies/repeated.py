@@ -21,12 +21,10 @@ from fathom.results import estimates
 from fathom.results.claims import Claim, Contrast, Decision, decide_by_name, sentences
 from fathom.results.comparison import refusals_table
 from fathom.results.estimates import Estimate, point_estimate
-from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, READINGS, RunFacts, names_of
+from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, READINGS, RunFacts, common_facts, difference, names_of
 from fathom.results.loading import read_all_facts
-from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import Floats, grouped
-from fathom.results.saving import Plot
-from fathom.results.tables import Table
+from fathom.results.tables import Plot, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import RepeatedOptions
 

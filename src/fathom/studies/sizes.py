@@ -10,16 +10,13 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from fathom.base.errors import BadInput, all_of
-from fathom.results.baselines import NO_KNOWLEDGE, RunBaselines
+from fathom.results.baselines import NO_KNOWLEDGE, AccuracyChange, RunBaselines, decide_changes
 from fathom.results.estimates import point_estimate
-from fathom.results.facts import RunFacts
-from fathom.results.loading import check_same, read_scorings
-from fathom.results.names import short_names
-from fathom.results.pairing import common_facts, difference
+from fathom.results.facts import RunFacts, common_facts, difference
+from fathom.results.loading import check_same, read_scorings, short_names
 from fathom.results.rows import grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
-from fathom.studies.changes import AccuracyChange, decide_changes
 from fathom.studies.options import AllScoringsOptions
 
 CUTS = (1, 10, 100)

@@ -1,14 +1,16 @@
 """Which probe tells facts that a model has read from facts that it has not, and how wrong can it be?
 
-For planted models, whose knowledge is known (``fathom plant``); see :mod:`fathom.studies.validity_estimates`.
+For planted models, whose knowledge is known (``fathom plant``); see :mod:`fathom.studies.validity`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from fathom.base.errors import BadInput
 from fathom.results.claims import (
@@ -18,16 +20,17 @@ from fathom.results.claims import (
     decide,
     percent,
 )
-from fathom.results.design import design_of
+from fathom.results.discrimination import Mask, above_chance, auroc, auroc_difference
+from fathom.results.estimates import Estimate, combined, correlation_within, measure
 from fathom.results.facts import RunFacts
+from fathom.results.loading import Design, design_of, distinguished, short_names
 from fathom.results.metrics.significance import POWER
-from fathom.results.names import distinguished, short_names
-from fathom.results.rows import Rows, grouped
-from fathom.results.saving import Plot
-from fathom.results.tables import Table
+from fathom.results.metrics.table import metric
+from fathom.results.rows import Floats, Ints, Rows, best_gold, grouped
+from fathom.results.samples import Sample
+from fathom.results.tables import Plot, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import ValidityOptions
-from fathom.studies.validity_estimates import BIASES, Probe, ProbeValidity, Row
 
 NO_SUBJECT = "no-subject"
 CONTROL, VALID = "control", "valid"
@@ -253,3 +256,300 @@ def _draw(probes: Sequence[ProbeValidity], axes: Any) -> None:
     axes.set_xscale("symlog", linthresh=1)
     axes.set_xticks(sorted({level["exposures"] for one in probes for level in one.levels}))
     axes.legend(fontsize=6)
+
+
+# --- estimates
+
+
+BIASES = ("length", "frequency", "position")
+FEWEST = 10
+"""Facts of a class without which nothing is estimated."""
+
+
+Row = dict[str, Any]
+
+
+class ProbeValidity(NamedTuple):
+    """One scoring of one run.
+
+    :param name: probe and scoring, with what distinguishes it from others.
+    :param numbers: "AUROC": of the facts read most often against those never read, by rank; "by score": by the margin;
+        "over frequency": less that of the answer's training frequency alone, the second control; "halves": AUROC − 0.5
+        of one half of the facts never read against the other, the control; "chance": expected accuracy of guessing,
+        None for written answers; "ECE": of softmax confidence, None without it.
+    :param above: AUROC by rank − 0.5, for the claim.
+    :param levels: of facts that were read equally often, "exposures", "accuracy" and "AUROC" against those never read,
+        by rank; these first.
+    :param biases: correlation of log10 rank with each property, of facts never read and of those read most often.
+    :param corrections: AUROC by rank with a prior subtracted − AUROC without, by the name of the prior.
+    """
+
+    model: str
+    name: str
+    numbers: Row
+    above: Estimate
+    levels: list[Row]
+    biases: Mapping[str, tuple[Estimate, Estimate]]
+    corrections: Mapping[str, Estimate]
+
+
+class Probe:
+    """One scoring of a run with the exposures of its facts."""
+
+    def __init__(self, facts: RunFacts, design: Design, prior: Rows | None, seed: int) -> None:
+        self.facts, self.prior, self.seed = facts, prior, seed
+        self.name = f"{facts.probe} {facts.scoring}"
+        """Its name in tables; the study adds what distinguishes it from others."""
+        self.used = [fact for fact in facts.scored_facts if fact in design and not design[fact].taught]
+        self.practised = len(facts.scored_facts) - len(self.used)
+        if not self.used:
+            raise BadInput(
+                f"{facts.path}: none of its {len(facts.facts)} facts is in the design of its model, such as "
+                f"{facts.facts[0]}: give runs on the data that the model was planted with"
+            )
+        self.exposures = np.array([design[fact].exposures for fact in self.used])
+        self.frequency = _training_frequency(design, set(facts.rows.relations))
+        self.most = int(self.exposures.max())
+
+    def too_few(self) -> str:
+        """Return why nothing can be estimated; "" if there are enough facts."""
+        for wanted, what in ((0, "never read"), (self.most, f"read {self.most} times")):
+            if (count := int((self.exposures == wanted).sum())) < FEWEST or self.most == 0:
+                return f"{self.name}: {count} of the facts that it scored were {what}, at least {FEWEST} are needed"
+        return ""
+
+    def validity(self) -> ProbeValidity:
+        facts, rows = self.facts, self.facts.rows
+        margins, places = self.preferences
+        corrections = {}
+        for name, prior in (("other subjects", None), ("no subject", self.prior)):
+            own = None if name == "no subject" and prior is None else without_prior(rows, facts.scoring, prior)
+            if own is not None:
+                what = f"AUROC less the prior of {name} − AUROC"
+                corrections[name] = self._auroc_difference(what, self._per_fact(own.place), places)
+        frequency = self._frequencies()
+        beyond = self._auroc_difference("AUROC by rank − AUROC by training frequency", places, frequency)
+        seconds = float(facts.run.manifest["circumstances"].get("seconds", np.nan))
+        levels = [self._level(places, level) for level in sorted({*self.exposures.tolist()})]
+        sizes, asked = facts.sizes[facts.at(self.used)], np.isin(facts.fact_of, facts.at(self.used))
+        numbers = {
+            "AUROC": self._auroc("rank", places, self.most),
+            "by score": self._auroc("margin", margins, self.most),
+            "over frequency": None if np.isnan(places + frequency).all() else beyond,
+            "halves": self._halves(places),
+            "read": levels[-1]["accuracy"],
+            "never read": levels[0]["accuracy"],
+            "chance": float(np.mean(1 / sizes)) if sizes.all() else None,
+            "ECE": measure(rows, metric("ece"), facts.places[asked]),
+            "s per 1,000": 1000 * seconds / len(rows.query_ids),
+        }
+        above = self._auroc("rank", places, self.most, above_chance)
+        return ProbeValidity(facts.model, self.name, numbers, above, levels, self._biases(places), corrections)
+
+    @cached_property
+    def preferences(self) -> Preference:
+        """Margin and rank of each used fact, see :class:`fathom.studies.validity.Preference`."""
+        return Preference(*map(self._per_fact, preference(self.facts.rows, self.facts.scoring)))
+
+    @cached_property
+    def place_of(self) -> dict[str, float]:
+        """Preference by rank of each used fact that has one."""
+        values = self.preferences.place.tolist()
+        return {fact: value for fact, value in zip(self.used, values, strict=True) if not np.isnan(value)}
+
+    def agreement(self, other: Probe) -> Estimate:
+        """Correlate the ranks that two probes give the same facts, within relations and exposures."""
+        common = [fact for fact in self.place_of if fact in other.place_of]
+        first, second = (np.array([side.place_of[fact] for fact in common]) for side in (self, other))
+        level = dict(zip(self.used, self.exposures.tolist(), strict=True))
+        relations = self.facts.relations_of(common)
+        cells = [f"{relation}|{level[fact]}" for relation, fact in zip(relations, common, strict=True)]
+        recipes = [side.facts.recipe("") for side in (self, other)]
+        recipe = combined("agreement at constant truth", recipes, " and ")
+        return correlation_within(first, second, cells, self.facts.sample(common), recipe)
+
+    def _per_fact(self, values: Floats) -> Floats:
+        return self.facts.per_fact(values)[self.facts.at(self.used)]
+
+    def _classes(self, level: int, *values: Floats) -> tuple[Ints, Sample, Mask]:
+        """Return the facts never read, or read so often, that have all values: places, sample, and which were read."""
+        known = np.isin(self.exposures, (0, level)) & ~np.isnan(values).any(axis=0)
+        chosen = np.flatnonzero(known)
+        sample = self.facts.sample([self.used[at] for at in chosen.tolist()])
+        return chosen, sample, self.exposures[chosen] == level
+
+    def _auroc(self, name: str, values: Floats, level: int, estimate: Callable[..., Estimate] = auroc) -> Estimate:
+        """Return the AUROC of facts read so often against those never read, by some values."""
+        chosen, sample, is_read = self._classes(level, values)
+        return estimate(values[chosen], is_read, sample, self.facts.recipe(f"AUROC by {name}"), designed=True)
+
+    def _auroc_difference(self, name: str, first: Floats, second: Floats) -> Estimate:
+        chosen, sample, is_read = self._classes(self.most, first, second)
+        recipe = self.facts.recipe(name)
+        return auroc_difference(first[chosen], second[chosen], is_read, sample, recipe, designed=True)
+
+    def _halves(self, values: Floats) -> Estimate:
+        """Return AUROC − 0.5 of one random half of the facts never read against the other."""
+        unread = np.flatnonzero((self.exposures == 0) & ~np.isnan(values))
+        is_first = np.random.default_rng(self.seed).permutation(len(unread)) < len(unread) / 2
+        sample = self.facts.sample([self.used[at] for at in unread.tolist()])
+        recipe = self.facts.recipe("AUROC − 0.5 of halves")
+        return above_chance(values[unread], is_first, sample, recipe, designed=True)
+
+    def _level(self, places: Floats, level: int) -> Row:
+        facts = [fact for fact, own in zip(self.used, self.exposures.tolist(), strict=True) if own == level]
+        accuracy = self.facts.mean("accuracy", self.facts.hits(1), facts)
+        of_rank = self._auroc("rank", places, level) if level else None
+        return {"exposures": level, "facts": accuracy.n, "accuracy": accuracy, "AUROC": of_rank}
+
+    def _biases(self, places: Floats) -> dict[str, tuple[Estimate, Estimate]]:
+        properties = self._properties()
+        return {
+            name: (self._bias(name, places, properties[name], 0), self._bias(name, places, properties[name], self.most))
+            for name in BIASES
+        }
+
+    def _properties(self) -> dict[str, Floats]:
+        """Return length, training frequency and candidate position of each used fact's gold answer."""
+        rows, facts = self.facts.rows, self.facts
+        names = {space: dict(zip(*pair, strict=True)) for space, pair in rows.candidates.items()}
+        lengths: list[int] = []
+        positions: list[float] = []
+        for place in facts.places[facts._first[facts.at(self.used)]].tolist():
+            query = int(rows.query[place])
+            lengths.append(len(names.get(rows.spaces[query] or "", {}).get(rows.gold[query][0], rows.gold[query][0])))
+            positions.append(next(iter(rows.gold_places(place)), np.nan))
+        frequency = np.log1p(np.fmax(self._frequencies() - self.exposures, 0))
+        columns = np.array(lengths, float), frequency, np.array(positions, float)
+        return dict(zip(BIASES, columns, strict=True))
+
+    def _frequencies(self) -> Floats:
+        """Return how many statements with the gold answer of each used fact were read; NaN if it is a head."""
+        golds = (gold[0] for gold in self.facts.gold_ids_of(self.used))
+        keys = zip(self.facts.relations_of(self.used), golds, strict=True)
+        return np.array([self.frequency.get(key, np.nan) for key in keys], dtype=np.float64)
+
+    def _bias(self, name: str, places: Floats, values: Floats, level: int) -> Estimate:
+        """Correlate rank and a property within relations, among facts read equally often."""
+        chosen = np.flatnonzero((self.exposures == level) & ~np.isnan(places) & ~np.isnan(values))
+        facts = [self.used[at] for at in chosen.tolist()]
+        relations, sample = self.facts.relations_of(facts), self.facts.sample(facts)
+        recipe = self.facts.recipe(f"correlation of log10 rank and {name} within relations")
+        return correlation_within(values[chosen], -places[chosen], relations, sample, recipe)
+
+
+def _training_frequency(design: Design, relations: Collection[str]) -> dict[tuple[str, str], int]:
+    """Return how many statements with each answer of each relation were read."""
+    counts: dict[tuple[str, str], int] = {}
+    for fact, own in design.items():
+        parts = fact.split("|")  # a name may have this sign, too
+        at = next((place for place, part in enumerate(parts) if place and part in relations), None)
+        if at is not None:
+            key = parts[at], "|".join(parts[at + 1 :])
+            counts[key] = counts.get(key, 0) + own.exposures
+    return counts
+
+
+# --- corrections
+
+
+class Preference(NamedTuple):
+    """Values per prediction of a run, shape (n); NaN where unknown.
+
+    :param margin: score of the best gold answer less that of the best other candidate, in the unit of the scoring.
+    :param place: minus the decimal logarithm of the gold answer's rank, so that more is better.
+    """
+
+    margin: Floats
+    place: Floats
+
+
+def preference(rows: Rows, scoring: str) -> Preference:
+    """Return the preference as scored. Written and chosen answers, which have no rank, have their credit for both."""
+    margin, credit = np.full(len(rows.rank), np.nan), rows.correct
+    tops = rows.table.select(["top_ids", "top_scores", "gold_scores"])
+    for place in rows.of(scoring).tolist():
+        if len(rows.scores(place)):
+            margin[place] = _margin(rows, place, rows.scores(place))
+        elif (golds := tops["gold_scores"][place].as_py()) and (ids := tops["top_ids"][place].as_py()):
+            right = {*rows.gold[rows.query[place]], *(rows.known[rows.query[place]] or ())}
+            others = zip(ids, tops["top_scores"][place].as_py(), strict=True)
+            best = next((score for id_, score in others if id_ not in right), np.nan)
+            gold = golds[best_gold(golds)]
+            margin[place] = np.nan if gold is None else gold - best
+    has_rank = ~np.isnan(rows.rank)
+    return Preference(
+        np.where(has_rank, margin, credit), np.where(has_rank, -np.log10(np.fmax(rows.rank, 1)), credit)
+    )  # fmt: skip
+
+
+def without_prior(rows: Rows, scoring: str, no_subject: Rows | None = None) -> Preference | None:
+    """Return the preference by scores less the prior; None if the run does not store the scores of all candidates.
+
+    :param no_subject: run from whose scores the prior is taken; by default that of other subjects.
+    """
+    margin, place = (np.full(len(rows.rank), np.nan) for _ in range(2))
+    priors: dict[_Key, Floats] | None = None
+    if no_subject is not None:
+        of_run = _groups(no_subject, scoring)
+        priors = {key: np.nanmean(_finite(no_subject, places), axis=0) for key, places in of_run.items()}
+    for key, places in _groups(rows, scoring).items():
+        matrix = _finite(rows, places)
+        prior = _mean_of_others(matrix) if priors is None else priors.get(key)
+        if prior is None or prior.shape[-1] != matrix.shape[-1]:
+            continue
+        for at, scores in zip(places, matrix - prior, strict=True):
+            margin[at] = _margin(rows, at, scores)
+            place[at] = -np.log10(_rank(rows, at, scores))
+    return None if np.isnan(margin).all() else Preference(margin, place)
+
+
+_Key = tuple[str, int, str | None]
+
+
+def _groups(rows: Rows, scoring: str) -> Mapping[_Key, list[int]]:
+    """Return predictions with the scores of all candidates by relation, template and candidates."""
+    places = (place for place in rows.of(scoring).tolist() if rows.scored[place] and len(rows.scores(place)))
+    queries = ((place, int(rows.query[place])) for place in places)
+    return grouped(
+        ((rows.relations[query], int(rows.template[place]), rows.spaces[query]), place) for place, query in queries
+    )
+
+
+def _finite(rows: Rows, places: list[int]) -> Floats:
+    """Return the scores of all candidates, shape (places, candidates); NaN for those that could not be ranked."""
+    matrix = np.stack([rows.scores(place) for place in places])
+    return np.where(np.isfinite(matrix), matrix, np.nan)
+
+
+def _mean_of_others(matrix: Floats) -> Floats | None:
+    """Return the mean of the other rows for each row, shape (n, candidates); None for a single row."""
+    if len(matrix) == 1:
+        return None
+    known = np.isfinite(matrix)
+    return np.asarray((np.nansum(matrix, axis=0) - np.nan_to_num(matrix)) / np.fmax(known.sum(axis=0) - known, 1))
+
+
+def _sides(rows: Rows, place: int) -> tuple[list[int], Ints]:
+    """Return the places of gold answers, and those of wrong candidates."""
+    query = int(rows.query[place])
+    gold = rows.gold_places(place)
+    wrong = np.ones(len(rows.scores(place)), dtype=bool)
+    wrong[[*gold, *rows.candidate_places(place, rows.known[query] or ())]] = False
+    return gold, np.flatnonzero(wrong)
+
+
+def _margin(rows: Rows, place: int, scores: Floats) -> float:
+    gold, wrong = _sides(rows, place)
+    if not gold or not len(wrong):
+        return float("nan")
+    return float(np.nanmax(scores[gold]) - np.nanmax(scores[wrong]))
+
+
+def _rank(rows: Rows, place: int, scores: Floats) -> float:
+    """Return the realistic rank of the best gold answer among wrong candidates."""
+    gold, wrong = _sides(rows, place)
+    if not gold:
+        return float("nan")
+    best = np.nanmax(scores[gold])
+    return float(1 + np.count_nonzero(scores[wrong] > best) + np.count_nonzero(scores[wrong] == best) / 2)

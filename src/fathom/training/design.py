@@ -22,7 +22,7 @@ from fathom.base.reading import shown as quoted
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Template
 from fathom.results.bins import OF_NUMBERS, parse_number
-from fathom.results.design import PlantedFact, read_design
+from fathom.results.loading import PlantedFact, read_design
 from fathom.training.options import PlantOptions
 
 

@@ -18,7 +18,7 @@ from fathom.base.reading import Json
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.readings import apply_reading, reading_faults
 from fathom.data.templates import ANSWER, SUBJECT, Prompt, Template
-from fathom.results.design import FILE, PlantedFact
+from fathom.results.loading import FILE, PlantedFact
 from fathom.store.files import write_json, write_json_lines
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom.training.design import draw_design, given_design

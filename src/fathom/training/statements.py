@@ -25,7 +25,7 @@ from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Prompt, Span
 from fathom.engine.scoring.tokens import Role, Tokens, encode_causal, encode_masked
 from fathom.engine.scoring.trie import padded
-from fathom.results.design import PlantedFact
+from fathom.results.loading import PlantedFact
 from fathom.training.options import PlantOptions
 from fathom.training.small import ENCODER_DECODERS, NO_TARGET, SPECIALS, Batch, Objective, encode_statements
 

@@ -24,13 +24,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.base.errors import BadInput
-from fathom.results import pairing
 from fathom.results.claims import Claim, Decision, decide, sentences
 from fathom.results.claims import Contrast as Needed
 from fathom.results.estimates import Estimate, Noise
-from fathom.results.facts import RunFacts, Shared
+from fathom.results.facts import RunFacts, Shared, over_seeds
 from fathom.results.loading import read_facts
-from fathom.results.metrics.descriptive import tukey_fences
+from fathom.results.metrics.ranking import tukey_fences
 from fathom.results.metrics.table import metric
 from fathom.results.rows import Floats, Ints, grouped
 from fathom.results.tables import Table
@@ -283,7 +282,7 @@ class _Grid:
         if not trainings:
             return None
         wanted = metric(name)
-        number, noise = pairing.over_seeds(name, trainings, lambda side: side.values(wanted), wanted.limits)
+        number, noise = over_seeds(name, trainings, lambda side: side.values(wanted), wanted.limits)
         form = ".1f" if name == "mean_rank" else ".3f"
         return number.shown(f"{'+' * (len(cells) > 1)}{form}"), noise
 

@@ -16,17 +16,13 @@ import numpy as np
 
 from fathom.base.errors import BadInput, refuse
 from fathom.results.claims import UNDETERMINED, Claim, Contrast, Decision, decide
-from fathom.results.estimates import Estimate, difference, intercept, mean, slope, tetrad
-from fathom.results.facts import RunFacts
-from fathom.results.loading import read_facts
+from fathom.results.estimates import Estimate, combined, difference, intercept, mean, slope, tetrad
+from fathom.results.facts import RunFacts, common_facts
+from fathom.results.loading import read_facts, short_names
 from fathom.results.metrics.correlation import subtract_means
-from fathom.results.names import short_names
-from fathom.results.pairing import common_facts
-from fathom.results.recipes import combined
 from fathom.results.rows import Floats
 from fathom.results.samples import Sample
-from fathom.results.saving import Plot
-from fathom.results.tables import Cell, Table
+from fathom.results.tables import Cell, Plot, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import RunsOptions
 

@@ -10,11 +10,9 @@ import numpy as np
 
 from fathom.base.options import nearest
 from fathom.plans.steps import PlannedStep, StepState
-from fathom.results.estimates import Estimate, Noise, point_estimate
+from fathom.results.estimates import Estimate, Noise, combined, point_estimate
 from fathom.results.metrics.significance import LEVEL, POWER
-from fathom.results.recipes import combined
-from fathom.results.saving import Plot
-from fathom.results.tables import Table
+from fathom.results.tables import Plot, Table
 from fathom_kgc.plan import LinkStep
 from fathom_kgc.studies import MemoryOptions
 from fathom_kgc.studies.memory import (

@@ -128,7 +128,7 @@ def _recipe(probe: Probe) -> Mapping[str, str]:
 
 
 def declarations(entry: Entry, scorings: Iterable[Scoring], recipe: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a probe declares of its numbers (:mod:`fathom.results.declarations`)."""
+    """Return what a probe declares of its numbers (:mod:`fathom.results.rows`)."""
     return {
         "scorings": {name: {"unit": unit, **dict(parts)} for name, unit, parts in scorings},
         "headline": entry.headline,

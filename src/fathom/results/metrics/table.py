@@ -15,7 +15,7 @@ import numpy as np
 
 from fathom.base.registry import Registry
 from fathom.results.metrics.confidence import Floats, calibration_gaps, cautious_sum, debiased_sum
-from fathom.results.metrics.descriptive import harmonic_mean
+from fathom.results.metrics.ranking import harmonic_mean
 
 SHARE, FROM_ONE = (0.0, 1.0), (1.0, float("inf"))
 """Limits of shares, and of ranks and perplexities."""

@@ -21,11 +21,10 @@ from fathom.data.prompts.alterations import DISTRACTORS, WHOLE, argument_queries
 from fathom.data.prompts.axioms import DISJOINT, AxiomItem, axiom_items, axiom_queries
 from fathom.data.queries import QuerySet
 from fathom.results.estimates import NOTHING, Estimate, difference, mean, point_estimate
-from fathom.results.names import folder_names
+from fathom.results.loading import folder_names
 from fathom.results.rows import Floats, Rows, grouped
 from fathom.results.samples import Origin, sample_of_origins
-from fathom.results.saving import Plot
-from fathom.results.tables import Table
+from fathom.results.tables import Plot, Table
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce, PlannedRun
 from fathom.studies.options import ChainStudyOptions

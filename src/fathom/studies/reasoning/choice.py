@@ -17,9 +17,8 @@ import numpy as np
 from fathom.base.errors import BadInput
 from fathom.data.prompts.alterations import PLAIN
 from fathom.data.prompts.choices import NO_OPTION
-from fathom.results.estimates import Estimate, mean
-from fathom.results.names import short_names
-from fathom.results.recipes import combined, recipe
+from fathom.results.estimates import Estimate, combined, mean, recipe
+from fathom.results.loading import short_names
 from fathom.results.rows import Rows, grouped
 from fathom.results.samples import Origin, by_default, check_key, sample_of_origins
 from fathom.results.tables import Table

@@ -30,8 +30,7 @@ from fathom.data.prompts.alterations import (
 )
 from fathom.data.prompts.ontology import ENOUGH_ITEMS
 from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED, Claim, Contrast, Decision, decide
-from fathom.results.estimates import Estimate, contrast, difference, mean
-from fathom.results.recipes import recipe
+from fathom.results.estimates import Estimate, contrast, difference, mean, recipe
 from fathom.results.rows import Floats, Rows, grouped
 from fathom.results.samples import Sample
 from fathom.results.tables import Table

@@ -15,13 +15,11 @@ from typing import Any, NamedTuple
 from fathom.data.prompts.alterations import COMBINES, COUNTERFACTUAL, PLAIN, REMEMBERS, argument_queries
 from fathom.data.prompts.entailment import ABSENT, EXPLICIT, IMPLICIT
 from fathom.data.queries import QuerySet
-from fathom.results.estimates import Estimate, mean, point_estimate
-from fathom.results.names import folder_names
-from fathom.results.recipes import recipe
+from fathom.results.estimates import Estimate, mean, point_estimate, recipe
+from fathom.results.loading import folder_names
 from fathom.results.rows import Rows, grouped
 from fathom.results.samples import Origin, sample_of_origins
-from fathom.results.saving import Plot
-from fathom.results.tables import Table
+from fathom.results.tables import Plot, Table
 from fathom.results.tasks import FORMATS, LEGEND, MEASURED, NO_RANKS, measured, metrics, over
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce, PlannedRun

@@ -47,8 +47,7 @@ from fathom.engine.models.base import Attention, Model
 from fathom.probes import ENTAILMENT
 from fathom.probes.options import EntailmentOptions, OntologyOptions, StatementOptions
 from fathom.probes.run import RunRequest, run
-from fathom.results.estimates import point_estimate
-from fathom.results.recipes import recipe
+from fathom.results.estimates import point_estimate, recipe
 from fathom.results.rows import Floats, Rows, grouped
 from fathom.store.folder import RunFolder
 from fathom.studies import MODEL, Announce, PlannedRun

@@ -13,11 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fathom.base.errors import BadInput, optional
-from fathom.results.loading import AnyRun, open_runs
-from fathom.results.names import short_names
+from fathom.results.loading import AnyRun, open_runs, short_names
 from fathom.results.rows import Floats, Rows
-from fathom.studies.report.counting import Dimension, dimensions, weights
-from fathom.studies.report.evidence import Array, Evidence, PredictionColumns, View, narrow
+from fathom.studies.report.evidence import (
+    Array,
+    Dimension,
+    Evidence,
+    PredictionColumns,
+    View,
+    dimensions,
+    narrow,
+    weights,
+)
 
 if TYPE_CHECKING:
     import altair as alt

@@ -16,18 +16,22 @@ import numpy as np
 from fathom.results.estimates import Estimate
 from fathom.results.samples import RELATION
 from fathom.studies.report.charts import places_of
-from fathom.studies.report.counting import Dimension, Kinds, label_of, weights, weights_by_template
 from fathom.studies.report.evidence import (
     ANSWERS,
     MISSING,
     Array,
+    Dimension,
     Evidence,
     KeptTokens,
+    Kinds,
     PredictionColumns,
+    label_of,
     narrow,
     showable,
+    weights,
+    weights_by_template,
 )
-from fathom.studies.report.slices import Slice
+from fathom.studies.report.overview import Slice
 
 UNSURE = 65535
 """In the column of confidences: unknown. The script has the same number."""

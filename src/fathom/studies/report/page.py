@@ -22,9 +22,8 @@ from fathom.base.reading import json_file, opened
 from fathom.results.compare import COMPARED, compare_facts
 from fathom.results.comparison import Comparison, pair_in_words
 from fathom.results.facts import Shared
-from fathom.results.loading import AnyRun, check_scored, open_run
+from fathom.results.loading import AnyRun, check_scored, open_run, short_names
 from fathom.results.metrics.table import Metric, metric
-from fathom.results.names import short_names
 from fathom.results.samples import RELATION
 from fathom.results.summary import RunNumbers, Summary
 from fathom.results.tables import Table, to_html
@@ -33,11 +32,19 @@ from fathom.store.folder import RunFolder
 from fathom.store.outputs import check_output
 from fathom.studies import STUDIES
 from fathom.studies.report.charts import Drawing, chart, classes_of, drawable, whole
-from fathom.studies.report.counting import Dimension, Kinds, dimensions, kinds_of
-from fathom.studies.report.evidence import Evidence, showable, without_controls
-from fathom.studies.report.overview import GLYPHS, RunSide, baselines_by_fact, differing_settings, forests, verdicts
+from fathom.studies.report.evidence import Dimension, Evidence, Kinds, dimensions, kinds_of, showable, without_controls
+from fathom.studies.report.overview import (
+    GLYPHS,
+    PAIRS,
+    RunSide,
+    Slice,
+    baselines_by_fact,
+    differing_settings,
+    forests,
+    slices,
+    verdicts,
+)
 from fathom.studies.report.pack import packed, packed_evidence
-from fathom.studies.report.slices import PAIRS, Slice, slices
 
 LIBRARIES = ("altair", "itables", "jinja2")
 CHARTS = "vega.js.gz"
