@@ -107,11 +107,7 @@ def compare(
     _, read = all_of(
         lambda: chosen.extend(map(_metric, dict.fromkeys(metrics))),
         lambda: read_runs(
-            folders,
-            scoring,
-            cluster,
-            lambda facts: (_floor(facts), facts.release(chosen, shared)),
-            templates=templates,
+            folders, scoring, cluster, lambda facts: (_floor(facts), facts.release(chosen, shared)), templates=templates
         ),
     )
     floors, facts = zip(*read, strict=True)

@@ -19,16 +19,7 @@ from scipy.special import ndtri
 from fathom.results.metrics import correlation as fits
 from fathom.results.metrics.significance import PERMUTATIONS, permutation_test, smallest_effect, smallest_unseen
 from fathom.results.metrics.table import SHARE, Metric
-from fathom.results.metrics.uncertainty import (
-    FEWEST,
-    Fold,
-    Interval,
-    Labels,
-    against,
-    crossed,
-    interval,
-    widened,
-)
+from fathom.results.metrics.uncertainty import FEWEST, Fold, Interval, Labels, against, crossed, interval, widened
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import AND_SEED, Sample
 

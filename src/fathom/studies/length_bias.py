@@ -145,11 +145,7 @@ def tables(findings: Sequence[LengthBias]) -> list[Table]:
     ]
     return [
         Table.of(
-            correlations,
-            "gold rank and gold token length",
-            notes,
-            columns=("of", "Pearson r", "facts"),
-            hidden=["p"],
+            correlations, "gold rank and gold token length", notes, columns=("of", "Pearson r", "facts"), hidden=["p"]
         ),
         Table.of(
             [row for bias in findings for row in bias.by_tokens],

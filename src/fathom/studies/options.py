@@ -106,8 +106,7 @@ class RepeatedOptions(RunsOptions):
 
 class RankingsOptions(RunsOptions):
     groups: Path | None = opt(
-        None,
-        "Groups of models, for rankings within each group and steps from each size to the next: CSV model,group.",
+        None, "Groups of models, for rankings within each group and steps from each size to the next: CSV model,group."
     )
     facts: Literal["common", "own"] = opt(
         "common",

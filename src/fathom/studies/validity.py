@@ -13,13 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.base.errors import BadInput
-from fathom.results.claims import (
-    Claim,
-    Contrast,
-    Decision,
-    decide,
-    percent,
-)
+from fathom.results.claims import Claim, Contrast, Decision, decide, percent
 from fathom.results.discrimination import Mask, above_chance, auroc, auroc_difference
 from fathom.results.estimates import Estimate, combined, correlation_within, measure
 from fathom.results.facts import RunFacts

@@ -410,10 +410,7 @@ def dimensions(evidence: Evidence, predictions: PredictionColumns) -> Mapping[st
     return {
         "run": Dimension([view.name for view in evidence.views], predictions.view),
         "relation": Dimension([texts[number] for number in named], of_fact[predictions.fact]),
-        "template": Dimension(
-            wordings,
-            coded(lambda view: np.searchsorted(templates, view.template)),
-        ),
+        "template": Dimension(wordings, coded(lambda view: np.searchsorted(templates, view.template))),
         "rank": Dimension([*rank_labels, f">{RANKS[-1]}"], coded(lambda view: _rank_codes(view.rank))),
         "confidence": Dimension(
             [f"{at * 10}–{at * 10 + 10} %" for at in range(TENTHS)], coded(lambda view: _tenths(view.confidence))
