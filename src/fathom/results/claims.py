@@ -166,14 +166,16 @@ class Decision(NamedTuple):
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON has it; differences in the units of the metric."""
-        plain: dict[str, Any] = {
+        return {
             "claim": self.claim.name,
             "verdict": self.word,
             "reason": self.reason,
             "p_value": self.p_value,
+            "low": self.low,
+            "high": self.high,
+            "rough": self.is_rough,
+            "untested": dict(self.untested),
         }
-        plain |= {"low": self.low, "high": self.high, "rough": self.is_rough, "untested": dict(self.untested)}
-        return plain
 
 
 Key = TypeVar("Key")
@@ -185,11 +187,13 @@ def decide(claims: Mapping[Key, Claim | None]) -> dict[Key, Decision]:
     :param claims: None where there is nothing to claim.
     :returns: the decision on each claim, by its key.
     """
-    decisions: dict[Key, Decision] = {}
-    for family in dict.fromkeys(claim.family for claim in claims.values() if claim is not None):
-        own = {key: claim for key, claim in claims.items() if claim is not None and claim.family == family}
-        decisions |= _decide_family(own)
-    return {key: decisions[key] for key in claims if key in decisions}
+    declared = {key: claim for key, claim in claims.items() if claim is not None}
+    families = [
+        {key: claim for key, claim in declared.items() if claim.family == family}
+        for family in dict.fromkeys(claim.family for claim in declared.values())
+    ]
+    decisions = {key: decision for family in families for key, decision in _decide_family(family).items()}
+    return {key: decisions[key] for key in declared}
 
 
 def decide_by_name(claims: Iterable[Claim]) -> dict[str, Decision]:
@@ -213,40 +217,18 @@ class _Evidence(NamedTuple):
     """The p values of one claim.
 
     :param supporting: of each contrast that was tested, 1 in the wrong direction.
-    :param opposing: of each directed contrast in the wrong direction, multiplied by the number of directed ones.
+    :param p_value: of the least significant contrast, or of the most significant one against the claim; None without.
+    :param decisive: the name of that contrast. :param is_opposed: whether it is one against the claim.
     :param missing: why contrasts that the claim needs could not be tested, by name; *untested* of optional ones.
     """
 
     claim: Claim
     supporting: Mapping[str, float]
-    opposing: Mapping[str, float]
+    p_value: float | None
+    decisive: str | None
+    is_opposed: bool
     missing: Mapping[str, str]
     untested: Mapping[str, str]
-
-    @property
-    def tested(self) -> list[tuple[Contrast, float]]:
-        """The contrasts that were tested, with the p value that each supports the claim."""
-        return [(one, self.supporting[one.name]) for one in self.claim.contrasts if one.name in self.supporting]
-
-    @property
-    def against(self) -> float:
-        return min(self.opposing.values(), default=1.0)
-
-    @property
-    def p_value(self) -> float | None:
-        """Of the claim: that of its least significant contrast, or of its most significant one against it."""
-        if not self.supporting:
-            return None
-        return min(max(self.supporting.values()), self.against)
-
-    @property
-    def decisive(self) -> str | None:
-        """The name of the contrast whose p value is the claim's."""
-        if not self.supporting:
-            return None
-        if self.against < max(self.supporting.values()):
-            return min(self.opposing, key=self.opposing.__getitem__)
-        return max(self.supporting, key=self.supporting.__getitem__)
 
 
 def _evidence(claim: Claim) -> _Evidence:
@@ -270,7 +252,12 @@ def _evidence(claim: Claim) -> _Evidence:
         supporting[contrast.name] = estimate.p_value if agrees else 1.0
         if contrast.sign and contrast.refutes and _sign(estimate) == -contrast.sign:
             opposing[contrast.name] = min(1.0, directed * estimate.p_value)
-    return _Evidence(claim, supporting, opposing, missing, untested)
+    if not supporting:
+        return _Evidence(claim, supporting, None, None, False, missing, untested)
+    weakest, p_value = max(supporting.items(), key=lambda pair: pair[1])
+    name, against = min(opposing.items(), key=lambda pair: pair[1], default=(weakest, p_value))
+    decisive = name if against < p_value else weakest
+    return _Evidence(claim, supporting, min(p_value, against), decisive, against < p_value, missing, untested)
 
 
 def _why_untested(contrast: Contrast) -> str:
@@ -319,10 +306,11 @@ def _smallest(estimate: Estimate | None, level: float) -> float | None:
 def _verdict(evidence: _Evidence, p_value: float | None) -> tuple[str, str]:
     claim, missing = evidence.claim, evidence.missing
     several = len(claim.contrasts) > 1
-    if p_value is not None and p_value < LEVEL and evidence.against < max(evidence.supporting.values()):
+    if p_value is not None and p_value < LEVEL and evidence.is_opposed:
         return OPPOSITE, f"{evidence.decisive} is significant in the other direction" if several else ""
     if p_value is not None and p_value >= LEVEL:
-        lacking = [_lacking(contrast, p) for contrast, p in evidence.tested if p >= LEVEL]
+        tested = ((one, evidence.supporting.get(one.name, 0.0)) for one in claim.contrasts)
+        lacking = [_lacking(contrast, p) for contrast, p in tested if p >= LEVEL]
         why = f"not significant: {', '.join(lacking or [f'{evidence.decisive} (adjusted)'])}"
         return NO_DIFFERENCE, f"{why}; {claim.objection}" if claim.objection else why
     if claim.objection:
@@ -422,7 +410,8 @@ def sentences(decisions: Collection[Decision], is_share: bool = True) -> list[st
     """Return a sentence per claim with its value, or one for all of more than three."""
     if len(decisions) <= MOST_SENTENCES:
         return [_with_value(decision, is_share) for decision in decisions]
-    holds = sorted((one for one in decisions if one.holds), key=_size, reverse=True)
+    holds = [one for one in decisions if one.holds]
+    holds.sort(key=lambda one: 0.0 if one.estimate is None else -abs(one.estimate.value))
     largest = f"; the largest: {_with_value(holds[0], is_share)}" if holds else "."
     opposite = sum(one.word == OPPOSITE for one in decisions)
     rest = f", {opposite} are opposite" if opposite else ""
@@ -435,8 +424,3 @@ def _with_value(decision: Decision, is_share: bool) -> str:
     rough = " (rough)" if decision.is_rough else ""
     by_margin = f" By the margin: {decision.by_margin.word}." if decision.by_margin is not None else ""
     return f"{decision.claim.name}: {decision.word}{rough}, {difference_in_words(decision, is_share)}.{by_margin}"
-
-
-def _size(decision: Decision) -> float:
-    first = decision.claim.contrasts[0].estimate
-    return 0.0 if first is None else abs(first.value)

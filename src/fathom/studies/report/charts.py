@@ -27,7 +27,7 @@ from fathom.studies.report.evidence import (
 )
 
 if TYPE_CHECKING:
-    import altair as alt
+    from altair import Chart
 
 Row = dict[str, Any]
 Dimensions = Mapping[str, Dimension]
@@ -40,6 +40,16 @@ RUNS = (
 )
 """Colours of runs: each is visible on white and on black."""
 HITS = "share of facts right"
+
+
+class _Altair:
+    """Altair, loaded when a chart is drawn."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(optional("altair", "report"), name)
+
+
+alt = _Altair()
 
 
 class Drawing(NamedTuple):
@@ -164,7 +174,7 @@ def drawable(evidence: Evidence, dims: Dimensions, predictions: PredictionColumn
     return [(one, rows) for one in drawings if (rows := rows_of(one, evidence, dims, predictions))]
 
 
-def plots(runs: Sequence[AnyRun]) -> dict[str, alt.Chart]:
+def plots(runs: Sequence[AnyRun]) -> dict[str, Chart]:
     """Draw charts of runs next to each other: accuracy, ranks, confidence, calibration, relations, templates, lengths.
 
     :returns: name → chart, without those that have no data. A notebook shows them, ``save`` writes PNG or SVG.
@@ -185,24 +195,22 @@ def plots(runs: Sequence[AnyRun]) -> dict[str, alt.Chart]:
     return {one.name: chart(one, dims, rows, of_runs) for one, rows in drawable(evidence, dims, predictions)}
 
 
-def chart(drawing: Drawing, dims: Dimensions, rows: Sequence[Row], of_runs: Sequence[Row]) -> alt.Chart:
+def chart(drawing: Drawing, dims: Dimensions, rows: Sequence[Row], of_runs: Sequence[Row]) -> Chart:
     """Draw these data. :raises MissingExtra: Altair is not installed."""
-    altair = optional("altair", "report")
-    drawn: alt.Chart = drawing.draw(dims)
+    drawn: Chart = drawing.draw(dims)
     # Named data sets: the report's script fills them anew.
     drawn.datasets = {COUNTED: list(rows), WHOLE: list(of_runs)}
-    drawn = drawn.properties(title=drawing.title, autosize=altair.AutoSizeParams(type="fit-x", contains="padding"))
-    legend = altair.LegendConfig(
+    drawn = drawn.properties(title=drawing.title, autosize=alt.AutoSizeParams(type="fit-x", contains="padding"))
+    legend = alt.LegendConfig(
         orient="bottom", columns=2, symbolOpacity=1, labelLimit=300, symbolBaseFillColor="#808080"
     )
-    return drawn.properties(config=altair.Config(legend=legend, axis=altair.AxisConfig(labelLimit=260)))
+    return drawn.properties(config=alt.Config(legend=legend, axis=alt.AxisConfig(labelLimit=260)))
 
 
 # --- parts of charts
 
 
 def _counts() -> Any:
-    alt = optional("altair", "report")
     return alt.Chart(alt.NamedData(COUNTED))
 
 
@@ -215,7 +223,6 @@ def _cells() -> Any:
 
 
 def _intervals() -> Any:
-    alt = optional("altair", "report")
     return alt.Chart(alt.NamedData(WHOLE)).mark_rule(strokeWidth=3, opacity=0.45)
 
 
@@ -229,7 +236,7 @@ def _by_run(dims: Dimensions) -> dict[str, Any]:
 
 
 def _colour(dims: Dimensions) -> Any:
-    alt, names = optional("altair", "report"), list(dims["run"].labels)
+    names = list(dims["run"].labels)
     colours = [RUNS[place % len(RUNS)] for place in range(len(names))]
     return alt.Color("run:N", scale=alt.Scale(domain=names, range=colours)).title(None)
 
@@ -239,18 +246,17 @@ def _share(axis: Any, field: str, title: str) -> Any:
 
 
 def _tooltip(*keys: str) -> list[Any]:
-    alt = optional("altair", "report")
     hit = alt.Tooltip("hit:Q", format=".1%", title="first answer right")
     return [*(alt.Tooltip(f"{key}:N") for key in keys), hit, alt.Tooltip("facts:Q", format=",.1f")]
 
 
 def _brush(*encodings: str) -> Any:
-    return optional("altair", "report").selection_interval(name="brush", encodings=list(encodings))
+    return alt.selection_interval(name="brush", encodings=list(encodings))
 
 
 def _lines(dims: Dimensions, x: Any, y: Any, key: str) -> tuple[Any, Any]:
     """Return a line for each run, and points sized by their number of facts."""
-    size = optional("altair", "report").Size("facts:Q").scale(range=[6, 160]).legend(None)
+    size = alt.Size("facts:Q").scale(range=[6, 160]).legend(None)
     line = _counts().mark_line(opacity=0.6).encode(x, y, _colour(dims))
     return line, _points(opacity=1).encode(x, y, _colour(dims), size, tooltip=_tooltip("run", key))
 
@@ -259,7 +265,6 @@ def _lines(dims: Dimensions, x: Any, y: Any, key: str) -> tuple[Any, Any]:
 
 
 def _of_runs(dims: Dimensions) -> Any:
-    alt = optional("altair", "report")
     place, colour = _labels(alt.Y, "run", dims), _colour(dims).legend(None)
     low = alt.X("low:Q").scale(domain=[0, 1]).title(HITS)
     intervals = _intervals().encode(place, low, alt.X2("high:Q"), colour)
@@ -268,7 +273,6 @@ def _of_runs(dims: Dimensions) -> Any:
 
 
 def _sizes(dims: Dimensions) -> Any:
-    alt = optional("altair", "report")
     size = alt.X("parameters:Q").scale(type="log").axis(format="~s").title("parameters of the model")
     with_size, valid = alt.LookupData(alt.NamedData(WHOLE), "run", ["parameters", "kind"]), "isValid(datum.parameters)"
     right, kind = _share(alt.Y, "hit:Q", HITS), alt.Shape("kind:N").title(None)
@@ -280,7 +284,6 @@ def _sizes(dims: Dimensions) -> Any:
 
 
 def _relations(dims: Dimensions) -> Any:
-    alt = optional("altair", "report")
     runs = _labels(alt.X, "run", dims).axis(orient="top", labelAngle=-35)
     right = alt.Color("hit:Q").scale(scheme=HEAT, domain=[0, 1]).legend(format=".0%").title(HITS)
     cells = _cells().encode(runs, _labels(alt.Y, "relation", dims), right, tooltip=_tooltip("relation", "run"))
@@ -291,7 +294,7 @@ def _strip(key: str, title: str) -> Callable[[Dimensions], Any]:
     """Draw how each run's facts are distributed over the classes of *key*."""
 
     def draw(dims: Dimensions) -> Any:
-        alt, labels = optional("altair", "report"), list(dims[key].labels)
+        labels = list(dims[key].labels)
         classes = alt.X(f"{key}:N", sort=labels).scale(domain=labels).title(title).axis(labelAngle=-35)
         share = alt.Color("share:Q").scale(scheme=HEAT, domainMin=0).legend(format=".0%").title("of facts")
         tooltip = [*_tooltip("run", key), alt.Tooltip("share:Q", format=".1%", title="share of the run's facts")]
@@ -302,7 +305,6 @@ def _strip(key: str, title: str) -> Callable[[Dimensions], Any]:
 
 
 def _calibration(dims: Dimensions) -> Any:
-    alt = optional("altair", "report")
     sure = _share(alt.X, "sure:Q", "mean probability of the first answer")
     right = _share(alt.Y, "hit:Q", "share right")
     ends = alt.Data(values=[{"sure": 0, "hit": 0}, {"sure": 1, "hit": 1}])
@@ -312,7 +314,6 @@ def _calibration(dims: Dimensions) -> Any:
 
 
 def _templates(dims: Dimensions) -> Any:
-    alt = optional("altair", "report")
     legend = alt.Legend(title="template", columns=1)
     colour = alt.Color("template:N", legend=legend).scale(range=list(RUNS))
     shape = alt.Shape("template:N", legend=legend)
@@ -323,14 +324,12 @@ def _templates(dims: Dimensions) -> Any:
 
 
 def _lengths(dims: Dimensions) -> Any:
-    alt = optional("altair", "report")
     length = _labels(alt.X, "length", dims).title("tokens of the right answer").axis(labelAngle=0)
     line, points = _lines(dims, length, _share(alt.Y, "hit:Q", HITS), "length")
     return (line + points.add_params(_brush("x"))).properties(width="container", height=260)
 
 
 def _agreement(dims: Dimensions) -> Any:
-    alt = optional("altair", "report")
     second = _labels(alt.X, "run", dims, "second").axis(labelAngle=-35)
     colour = alt.Color("hit:Q").scale(scheme="purpleorange", domain=[1, -1]).title("correlation")
     correlation = alt.Tooltip("hit:Q", format=".2f", title="correlation")
