@@ -188,5 +188,5 @@ def test_the_report_has_tokens_in_hundredths(model, data, tmp_path):  # noqa: F8
         for own in row
         for text, value in zip(own["tokens"], own["log_probs"], strict=True)
     ]
-    assert [evidence.pool.texts[number] for number in tokens.texts] == [text for text, _ in flat]
+    assert [list(evidence.pool)[number] for number in tokens.texts] == [text for text, _ in flat]
     assert tokens.values.tolist() == [NOT_SCORED if value is None else round(-100 * value) for _, value in flat]

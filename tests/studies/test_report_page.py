@@ -80,7 +80,7 @@ def test_a_prediction_by_hand(made):
     """Scores are 0, −1 … −19: e⁻ᵏ / Σ e⁻ᵏ. The third fact's right answer is at rank 3; its name has three words."""
     evidence, found = gathered(made(constant))
     total = sum(math.exp(-place) for place in range(20))
-    texts = evidence.pool.texts
+    texts = list(evidence.pool)
     assert found.rank.tolist() == [1, 2, 3, 4] * 2
     assert found.hit.tolist() == [1, 0, 0, 0] * 2
     assert found.confidence == pytest.approx([1 / total] * 8)
@@ -124,12 +124,12 @@ def test_a_subject_that_begins_a_sentence_is_told_from_one_within(made):
     run.add_shard("0", rows)
     evidence, found = gathered(run)
     patterns = [f"Oman is [Y], and {SUBJECT}.", f"{SUBJECT} is [Y]."]
-    assert [evidence.pool.texts[number] for number in found.prompt[:2]] == patterns
+    assert [list(evidence.pool)[number] for number in found.prompt[:2]] == patterns
     rows[0]["prompt"] = "Oman is [Y]."
     (run.path / "predictions" / "part-0.parquet").unlink()
     run.add_shard("0", rows)
     evidence, found = gathered(run)
-    assert evidence.pool.texts[found.prompt[0]] == f"{CAPITAL} is [Y]."
+    assert list(evidence.pool)[found.prompt[0]] == f"{CAPITAL} is [Y]."
 
 
 def test_a_fact_counts_once_and_not_where_a_template_is_unscored(made):
@@ -137,7 +137,7 @@ def test_a_fact_counts_once_and_not_where_a_template_is_unscored(made):
     run = unscored(made(constant, data), 3)
     evidence, found = gathered(run)
     assert weights(found).tolist() == [0.5, 0.5, 0, 0]
-    assert evidence.pool.texts[found.reason[3]] == "the prompt is too long"
+    assert list(evidence.pool)[found.reason[3]] == "the prompt is too long"
     assert evidence.hits.tolist()[0] == [1, pytest.approx(math.nan, nan_ok=True)]
     [view] = evidence.views
     assert (view.accuracy.value, view.accuracy.n) == (1, 1)

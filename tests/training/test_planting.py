@@ -22,7 +22,7 @@ from fathom.results.estimates import Estimate
 from fathom.results.rows import Rows
 from fathom.results.samples import Sample
 from fathom.store.folder import RunFolder
-from fathom.studies.planted_demo import BEYOND, GAP, accuracies, text
+from fathom.studies.demo import BEYOND, GAP, accuracies, text
 from fathom.training import small, statements
 from fathom.training.design import choose, frequency_baseline
 from fathom.training.loop import CurvePoint, train

@@ -103,7 +103,7 @@ def _real(name: str, out: Path) -> None:
 def _planted(out: Path) -> None:
     from fathom.data.formats import read
     from fathom.plans.demo import LIMITS, run_planted_demo
-    from fathom.studies.planted_demo import text
+    from fathom.studies.demo import text
 
     say(text(run_planted_demo(read("geography"), out, _to_stderr), out))
     _report(

@@ -22,7 +22,7 @@ from fathom.probes.run.forecast import Forecaster
 from fathom.results.loading import folder_names
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
-from fathom.studies.planted_demo import analyse, unseen_template
+from fathom.studies.demo import compare_halves, unseen_template
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
 
@@ -97,4 +97,4 @@ def run_planted_demo(data: QuerySet, out: Path, say: Callable[[str], None]) -> l
         options = StatementOptions(templates=(0, unseen_template(data)), limit=limit, device="cpu")
         model = open_model(str(models[kind]), options)
         runs[kind] = run(RunRequest("statement", model, data, options), out / f"run-{kind}")
-    return analyse(data, runs, models)
+    return compare_halves(data, runs, models)

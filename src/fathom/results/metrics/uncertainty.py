@@ -151,8 +151,10 @@ def interval(
     _check(table, shares, drawn[:3])
     size = _size(table[0], shares) if fold is None else float("nan")
     if all(np.ptp(column) <= _ROUNDING * np.abs(column).max() for column in table):
-        alone = _alone(table, shares, drawn.also if clusters is None else clusters, fold)
-        return _alike(alone._replace(size=size), limits)
+        below = np.bincount(_numbered(drawn.also if clusters is None else clusters, len(shares)), shares)
+        estimate = float((fold or _itself)(*(column[0] for column in table)))
+        effective = float(below.sum() ** 2 / (below**2).sum())
+        return _alike(Spread(estimate, 0.0, np.inf, len(below), effective, size), limits)
     spread = _spread(table, shares, drawn, fold or _itself)._replace(size=size)
     made = _between(spread, limits)
     if drawn.also is not None and (sources := len(np.unique(np.asarray(drawn.also)))) < FEWEST:
@@ -430,7 +432,7 @@ def _between(spread: Spread, limits: tuple[float, float], confidence: float = CO
     error = float(np.sqrt(spread.variance))
     low, high = limits
     if _is_paired(spread, limits):
-        ends = _tango_ends(spread, quantile)
+        ends = _not_rejected(lambda value: _tango_distance(spread, value), spread.estimate, limits, quantile)
     elif _is_bounded(spread, limits):
         ends = _wilson_ends(spread, limits, quantile)
     elif np.isfinite(low) and np.isinf(high) and spread.estimate > 0:
@@ -503,13 +505,19 @@ def _at_least(number: float, tosses: float, chance: float) -> float:
 def _share_ends(spread: Spread, confidence: float) -> tuple[float, float]:
     """Return the values that :func:`_share_distance` does not reject."""
     quantile = float(special.stdtrit(spread.degrees, (1 + confidence) / 2))
-    share = min(max(spread.estimate, 0.0), 1.0)
+    return _not_rejected(lambda value: _share_distance(spread, value), spread.estimate, SHARE, quantile)
 
-    def beyond(side: int) -> Callable[[float], float]:
-        return lambda value: side * _share_distance(spread, value) - quantile
 
-    low = 0.0 if share <= _ROUNDING else find_root(beyond(1), 0.0, share)
-    high = 1.0 if share >= 1 - _ROUNDING else find_root(beyond(-1), 1.0, share)
+def _not_rejected(
+    distance: Callable[[float], float], estimate: float, limits: tuple[float, float], quantile: float
+) -> tuple[float, float]:
+    """Return the smallest and the largest value that are at most *quantile* errors from the estimate."""
+    inside = min(max(estimate, limits[0]), limits[1])
+    low, high = limits
+    if inside > low + _ROUNDING:
+        low = find_root(lambda value: distance(value) - quantile, low, inside)
+    if inside < high - _ROUNDING:
+        high = find_root(lambda value: -distance(value) - quantile, high, inside)
     return low, high
 
 
@@ -530,7 +538,9 @@ def _tango_distance(spread: Spread, value: float) -> float:
     The pairs in which the first alone is right are b = n (size + estimate) / 2, those in which the second alone is
     right c = n (size − estimate) / 2, with n pairs of the variance of the estimate.
     """
-    pairs = _effective_pairs(spread)
+    scatter = spread.size - spread.estimate**2
+    shows_none = spread.variance <= _ROUNDING**2 or scatter <= _ROUNDING
+    pairs = spread.effective if shows_none else scatter / spread.variance
     first = pairs * max(spread.size + spread.estimate, 0.0) / 2
     second = pairs * max(spread.size - spread.estimate, 0.0) / 2
     linear = (2 * pairs - first + second) * value - first - second
@@ -538,26 +548,6 @@ def _tango_distance(spread: Spread, value: float) -> float:
     chance = (np.sqrt(max(linear**2 - 8 * pairs * constant, 0.0)) - linear) / (4 * pairs)
     variance = pairs * (2 * chance + value * (1 - value))
     return _ratio(first - second - pairs * value, float(np.sqrt(max(variance, 0.0))))
-
-
-def _effective_pairs(spread: Spread) -> float:
-    """Return the number of independent pairs with the variance of the estimate."""
-    scatter = spread.size - spread.estimate**2
-    if spread.variance <= _ROUNDING**2 or scatter <= _ROUNDING:
-        return spread.effective
-    return scatter / spread.variance
-
-
-def _tango_ends(spread: Spread, quantile: float) -> tuple[float, float]:
-    """Return the values that :func:`_tango_distance` does not reject."""
-
-    def beyond(side: int) -> Callable[[float], float]:
-        return lambda value: side * _tango_distance(spread, value) - quantile
-
-    estimate = min(max(spread.estimate, -1.0), 1.0)
-    low = -1.0 if estimate <= _ROUNDING - 1 else find_root(beyond(1), -1.0, estimate)
-    high = 1.0 if estimate >= 1 - _ROUNDING else find_root(beyond(-1), 1.0, estimate)
-    return low, high
 
 
 def find_root(function: Callable[[float], float], far: float, near: float, within: float = 1e-10) -> float:
@@ -576,12 +566,6 @@ def _tosses(spread: Spread, limits: tuple[float, float]) -> tuple[float, float]:
     if spread.variance <= _ROUNDING**2:
         return share, spread.effective
     return share, max(share * (1 - share), _ROUNDING) * width**2 / spread.variance
-
-
-def _alone(table: Sequence[Floats], weights: Floats, clusters: Labels | None, fold: Fold | None) -> Spread:
-    below = np.bincount(_numbered(clusters, len(weights)), weights)
-    estimate = float((fold or _itself)(*(column[0] for column in table)))
-    return Spread(estimate, 0.0, np.inf, len(below), float(below.sum() ** 2 / (below**2).sum()))
 
 
 def _alike(spread: Spread, limits: tuple[float, float], confidence: float = CONFIDENCE) -> Interval:

@@ -73,19 +73,11 @@ class View(NamedTuple):
     accuracy: Estimate
 
 
-class TextPool:
-    """Texts by number, each once; 0 is the empty text."""
+class TextPool(dict[str, int]):
+    """The number of each text; a new text gets the next one."""
 
-    def __init__(self) -> None:
-        self._place: dict[str, int] = {"": 0}
-
-    def add(self, text: str) -> int:
-        return self._place.setdefault(text, len(self._place))
-
-    @property
-    def texts(self) -> list[str]:
-        """Texts in the order of their numbers."""
-        return list(self._place)
+    def __missing__(self, text: str) -> int:
+        return self.setdefault(text, len(self))
 
 
 class PredictionColumns(NamedTuple):
@@ -158,11 +150,8 @@ class KeptTokens(NamedTuple):
     values: Array
 
     @classmethod
-    def of_table(cls, table: pa.Table, places: Ints, number: Callable[[str], int]) -> KeptTokens:
-        """Read the tokens of the predictions at *places*.
-
-        :param number: adds a text to the pool, and returns its number.
-        """
+    def of_table(cls, table: pa.Table, places: Ints, pool: TextPool) -> KeptTokens:
+        """Read the tokens of the predictions at *places*."""
         counts = np.zeros((len(places), STATEMENTS), dtype=np.uint16)
         kept = table.column(TOKENS).take(places) if TOKENS in table.column_names else None
         if kept is None or kept.null_count == len(kept):
@@ -173,7 +162,7 @@ class KeptTokens(NamedTuple):
         tokens, values = (statements.field(name) for name in ("tokens", "log_probs"))
         counts[row, place] = pc.list_value_length(tokens).to_numpy(zero_copy_only=False)
         coded = tokens.flatten().dictionary_encode()
-        numbers = np.array([number(text) for text in coded.dictionary.to_pylist()], dtype=np.uint32)
+        numbers = np.array([pool[showable(text)] for text in coded.dictionary.to_pylist()], dtype=np.uint32)
         log_probs = values.flatten().to_numpy(zero_copy_only=False)
         hundredths = np.clip(np.round(-100 * np.nan_to_num(log_probs)), 0, NOT_SCORED - 1)
         return cls(
@@ -192,7 +181,7 @@ class Evidence:
     """All facts and predictions of the added runs. Only one run at a time is in memory as a whole."""
 
     def __init__(self) -> None:
-        self.pool = TextPool()
+        self.pool = TextPool({"": 0})
         self.views: list[View] = []
         self.facts: dict[str, int] = {}
         self.relation: list[int] = []
@@ -221,10 +210,7 @@ class Evidence:
         self._identities.append(outcome.distinguishing)
         self._hits.append((narrow(facts), narrow(hits)))
         self._parts.append(PredictionColumns(*map(narrow, columns)))
-        self._tokens.append(KeptTokens.of_table(outcome.rows.table, outcome.places, self._number))
-
-    def _number(self, text: str) -> int:
-        return self.pool.add(showable(text))
+        self._tokens.append(KeptTokens.of_table(outcome.rows.table, outcome.places, self.pool))
 
     def finish(self) -> PredictionColumns:
         """Name the views, and return their predictions end to end."""
@@ -267,11 +253,11 @@ class Evidence:
             if fact in self.facts:
                 continue
             self.facts[fact] = len(self.facts)
-            self.relation.append(self.pool.add(showable(relation or NONE)))
-            self.subject.append(self.pool.add(showable(subject)))
-            self.gold.append([self.pool.add(showable(names.get(gold, gold))) for gold in golds])
+            self.relation.append(self.pool[showable(relation or NONE)])
+            self.subject.append(self.pool[showable(subject)])
+            self.gold.append([self.pool[showable(names.get(gold, gold))] for gold in golds])
             groups = {**rows.groups[query], "direction": rows.directions[query]}
-            self.groups.append({key: self.pool.add(showable(value)) for key, value in groups.items() if value})
+            self.groups.append({key: self.pool[showable(value)] for key, value in groups.items() if value})
         return np.array([self.facts[fact] for fact in facts], dtype=np.int64)
 
 
@@ -289,12 +275,12 @@ def _predictions(outcome: RunFacts, view: int, facts: Ints, evidence: Evidence) 
     times = np.where(np.isnan(outcome.hits(1)), 0, np.bincount(outcome.fact_of, minlength=len(facts)))
     golds = [rows.gold[query] for query in rows.query[places].tolist()]
     best_scores, lengths = (table.column(name).to_pylist() for name in ("gold_scores", "gold_tokens"))
-    texts = pool.texts
+    texts = list(pool)
     subjects = [texts[evidence.subject[fact]] for fact in facts[outcome.fact_of].tolist()]
     prompts = [showable(prompt or "") for prompt in table.column("prompt").to_pylist()]
 
     def numbers(texts: Iterable[str]) -> Ints:
-        return np.array([pool.add(text) for text in texts], dtype=np.int64)
+        return np.array([pool[text] for text in texts], dtype=np.int64)
 
     return PredictionColumns(
         np.full(len(places), view),
@@ -332,10 +318,10 @@ def _answers(rows: Rows, table: pa.Table, pool: TextPool) -> tuple[Ints, Floats]
     names = names_of(rows.candidates)
     answers = np.zeros((len(table), ANSWERS), dtype=np.int64)
     values = np.full((len(table), ANSWERS), np.nan)
-    _fill(answers, table.column("top_ids"), lambda id_: pool.add(showable(names.get(id_) or id_)))
+    _fill(answers, table.column("top_ids"), lambda id_: pool[showable(names.get(id_) or id_)])
     lists, flat = _spread(table.column("top_scores"))
     values[lists] = flat.to_numpy(zero_copy_only=False)
-    _fill(answers, table.column("answers"), lambda text: pool.add(showable(text)))
+    _fill(answers, table.column("answers"), lambda text: pool[showable(text)])
     return answers, values
 
 
@@ -393,7 +379,7 @@ class Dimension(NamedTuple):
 
 def dimensions(evidence: Evidence, predictions: PredictionColumns) -> Mapping[str, Dimension]:
     """Return the dimensions run, relation, template, rank, confidence, score and length."""
-    texts = evidence.pool.texts
+    texts = list(evidence.pool)
     named = sorted(set(evidence.relation), key=texts.__getitem__)
     place = {number: at for at, number in enumerate(named)}
     of_fact = narrow(np.array([place[number] for number in evidence.relation], dtype=np.int64))
@@ -495,7 +481,7 @@ def kinds_of(evidence: Evidence, predictions: PredictionColumns) -> Kinds:
     """Return the groups of the queries, and the facts that all runs scored, all or none has right, or some left out."""
     labels: dict[str, int] = {}
     of_facts: list[list[int]] = [[] for _ in evidence.facts]
-    texts = evidence.pool.texts
+    texts = list(evidence.pool)
     for key in evidence.keys:
         for fact, groups in enumerate(evidence.groups):
             values = filter(None, map(str.strip, texts[groups.get(key, 0)].split(";")))

@@ -75,7 +75,7 @@ def packed_evidence(
         "best": ANSWERS,
         "missing": int(np.iinfo(shapes["value"][0]).min),
         "views": [{key: getattr(view, key) for key in ("name", "probe", "scoring")} for view in evidence.views],
-        "texts": evidence.pool.texts,
+        "texts": list(evidence.pool),
         "facts": list(map(showable, evidence.facts)),
         "gold": evidence.gold,
         "slicesOf": kinds.of_facts,
@@ -109,7 +109,7 @@ def _columns(
     Columns of facts: relation, subject. Of predictions: the others.
     """
     relations = {label: place for place, label in enumerate(dims["relation"].labels)}
-    texts = evidence.pool.texts
+    texts = list(evidence.pool)
 
     def by_view(values: Callable[[PredictionColumns], Array]) -> Array:
         return np.concatenate([values(view) for view in predictions.each_view()])
