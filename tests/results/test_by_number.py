@@ -13,8 +13,8 @@ from scipy.stats import spearmanr
 
 from fathom.api.result import Result
 from fathom.base.errors import BadInput
+from fathom.results.answers import consistency_table
 from fathom.results.bins import parse_bins, parse_number
-from fathom.results.consistency import consistency_table
 from fathom.results.metrics import ranking
 from fathom.results.metrics.ranking import rankc_by_chance, top_chances
 from fathom.results.rows import Rows

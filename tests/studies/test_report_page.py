@@ -35,8 +35,7 @@ from fathom.studies.report.evidence import (
     weights,
 )
 from fathom.studies.report.overview import slices
-from fathom.studies.report.pack import UNSURE, packed_evidence
-from fathom.studies.report.page import CHARTS, MODULES, Opening, report
+from fathom.studies.report.page import CHARTS, MODULES, UNSURE, Opening, packed_evidence, report
 from tests.answerers import (
     answered,
     at_random,

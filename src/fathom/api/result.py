@@ -13,8 +13,7 @@ from fathom.base.errors import BadInput, optional
 from fathom.data.formats import read
 from fathom.data.queries import QuerySet
 from fathom.data.selection.options import Order
-from fathom.results.answers import error_table, tidy_table
-from fathom.results.consistency import consistency_table
+from fathom.results.answers import consistency_table, error_table, tidy_table
 from fathom.results.estimates import Estimate
 from fathom.results.metrics.table import metric
 from fathom.results.summary import RunNumbers, Summary
@@ -132,7 +131,7 @@ class Result:
     def consistency(self, over: str = "template") -> Table:
         """Compare the answers to one fact between each two templates, or values of another key, such as "language".
 
-        See :mod:`fathom.results.consistency`: RankC, and how often the first answers agree.
+        See :mod:`fathom.results.answers`: RankC, and how often the first answers agree.
 
         :raises BadInput: the queries have no such key.
         """

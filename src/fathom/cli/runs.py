@@ -193,9 +193,8 @@ def resume(options: ResumeOptions) -> None:
 
 
 def metrics(options: MetricsOptions) -> None:
-    from fathom.results.answers import error_table, reliability_table
+    from fathom.results.answers import consistency_table, error_table, reliability_table
     from fathom.results.checking import check_run, in_words
-    from fathom.results.consistency import consistency_table
     from fathom.results.summary import metrics_table, summarise
     from fathom.results.tables import render
     from fathom.store.outputs import write_output

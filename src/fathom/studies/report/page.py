@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from html import escape
 from importlib import resources
-from itertools import permutations
+from itertools import chain, permutations
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from fathom._version import VERSION
 from fathom.base.errors import BadInput, FathomError, all_of, optional
@@ -31,8 +36,24 @@ from fathom.store.files import write_text
 from fathom.store.folder import RunFolder
 from fathom.store.outputs import check_output
 from fathom.studies import STUDIES
-from fathom.studies.report.charts import Drawing, chart, classes_of, drawable, whole
-from fathom.studies.report.evidence import Dimension, Evidence, Kinds, dimensions, kinds_of, showable, without_controls
+from fathom.studies.report.charts import Drawing, chart, classes_of, drawable, places_of, whole
+from fathom.studies.report.evidence import (
+    ANSWERS,
+    MISSING,
+    Array,
+    Dimension,
+    Evidence,
+    Kinds,
+    PredictionColumns,
+    dimensions,
+    kinds_of,
+    label_of,
+    narrow,
+    showable,
+    weights,
+    weights_by_template,
+    without_controls,
+)
 from fathom.studies.report.overview import (
     GLYPHS,
     PAIRS,
@@ -44,7 +65,6 @@ from fathom.studies.report.overview import (
     slices,
     verdicts,
 )
-from fathom.studies.report.pack import packed, packed_evidence
 
 LIBRARIES = ("altair", "itables", "jinja2")
 CHARTS = "vega.js.gz"
@@ -194,7 +214,9 @@ def _page(
 ) -> Iterator[str]:
     predictions = evidence.finish()
     dims, kinds, of_runs = dimensions(evidence, predictions), kinds_of(evidence, predictions), whole(evidence.views)
-    cut = _slices(comparison, evidence) if comparison else []
+    names = _names(comparison, evidence) if comparison else {}
+    found = slices(comparison, [RELATION, *evidence.keys]) if comparison else []
+    cut = [part._replace(first=names[part.first], second=names[part.second]) for part in found]
     drawn = drawable(evidence, dims, predictions)
     about = [_about(one, dims, chart(one, dims, rows, of_runs)) for one, rows in drawn]
     saved, faults = _tables_of_studies(run.folder.path for run in shown)
@@ -266,12 +288,6 @@ def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> tuple[dict[s
     for apart in comparison.not_compared:
         refused |= both_ways(apart.first, apart.second, f"Not compared: {apart.why}")
     return refused, sentences
-
-
-def _slices(comparison: Comparison, evidence: Evidence) -> list[Slice]:
-    names = _names(comparison, evidence)
-    cut = slices(comparison, [RELATION, *evidence.keys])
-    return [own._replace(first=names[own.first], second=names[own.second]) for own in cut]
 
 
 def _about(drawing: Drawing, dims: Mapping[str, Dimension], drawn: Any) -> dict[str, Any]:
@@ -360,3 +376,152 @@ def _saved_table(title: str, rows: list[dict[str, Any]]) -> Table:
     body = tuple(tuple(row.get(name) for name in columns) for row in rows)
     recipes = dict.fromkeys(str(row["recipe"]) for row in rows if row.get("recipe"))
     return Table(columns, body, title, hidden=frozenset({"recipe", "note"}), notes=tuple(recipes))
+
+
+# --- the evidence as the report's script reads it: the length of a JSON header, the header, then columns of numbers
+
+
+UNSURE = 65535
+"""In the column of confidences: unknown. The script has the same number."""
+_KINDS = {"u1": "Uint8Array", "u2": "Uint16Array", "u4": "Uint32Array", "f4": "Float32Array"}
+_KINDS |= {"i1": "Int8Array", "i2": "Int16Array", "i4": "Int32Array"}
+
+
+def packed(text: str) -> str:
+    """Compress a text for a text element of a page."""
+    return "".join(_for_page([text.encode("utf-8")]))
+
+
+def packed_evidence(
+    evidence: Evidence,
+    predictions: PredictionColumns,
+    dims: Mapping[str, Dimension],
+    kinds: Kinds,
+    drawings: Sequence[Mapping[str, Any]],
+    cut: Sequence[Slice],
+    refused: Mapping[str, str],
+    verdicts: Mapping[str, str],
+) -> Iterator[str]:
+    """Yield all that the script shows and counts, in pieces.
+
+    :param drawings: with specifications and classes.
+    :param refused: why pairs of views are not compared, by keys such as "0-1"; *verdicts* of the others.
+    """
+    columns = _columns(evidence, predictions, dims)
+    for drawing in drawings:
+        if drawing["classes"]:
+            columns[f"of {drawing['name']}"] = partial(places_of, drawing["keys"], dims, predictions)
+    shapes = {}
+    for name, make in columns.items():
+        column = make()
+        shapes[name] = column.dtype, len(column)
+    header = {
+        "columns": [
+            {"name": name, "kind": _KINDS[kind.str[1:]], "length": length} for name, (kind, length) in shapes.items()
+        ],
+        "count": len(predictions.fact),
+        "best": ANSWERS,
+        "missing": int(np.iinfo(shapes["value"][0]).min),
+        "views": [{key: getattr(view, key) for key in ("name", "probe", "scoring")} for view in evidence.views],
+        "texts": list(evidence.pool),
+        "facts": list(map(showable, evidence.facts)),
+        "gold": evidence.gold,
+        "slicesOf": kinds.of_facts,
+        "labels": {name: list(own.labels) for name, own in dims.items()} | {"slice": kinds.labels},
+        "drawings": list(drawings),
+        "slices": _slice_rows([view.name for view in evidence.views], cut),
+        "refused": refused,
+        "ofPair": verdicts,
+    }
+    text = json.dumps(header, ensure_ascii=False, allow_nan=False).encode("utf-8")
+    text += b" " * (-len(text) % 4)
+    return _for_page(chain([struct.pack("<I", len(text)), text], (make().tobytes() for make in columns.values())))
+
+
+def _for_page(contents: Iterable[bytes]) -> Iterator[str]:
+    """Compress with gzip, and encode as base64."""
+    compressor, waiting = zlib.compressobj(9, wbits=31), b""
+    for content in contents:
+        waiting += compressor.compress(content)
+        whole = len(waiting) - len(waiting) % 3  # of which base64 makes whole characters
+        yield base64.b64encode(waiting[:whole]).decode("ascii")
+        waiting = waiting[whole:]
+    yield base64.b64encode(waiting + compressor.flush()).decode("ascii")
+
+
+def _columns(
+    evidence: Evidence, predictions: PredictionColumns, dims: Mapping[str, Dimension]
+) -> dict[str, Callable[[], Array]]:
+    """Return functions that make the columns: together these are larger than what they are made of.
+
+    Columns of facts: relation, subject. Of predictions: the others.
+    """
+    relations = {label: place for place, label in enumerate(dims["relation"].labels)}
+    texts, tokens = list(evidence.pool), evidence.tokens
+    of_tokens = {
+        "tokenCount": lambda: narrow(tokens.counts.ravel()),
+        "tokenText": lambda: narrow(tokens.texts),
+        "tokenValue": lambda: narrow(tokens.values),
+    }
+
+    def by_view(values: Callable[[PredictionColumns], Array]) -> Array:
+        return np.concatenate([values(view) for view in predictions.each_view()])
+
+    return {
+        "relation": lambda: narrow(np.array([relations[texts[own]] for own in evidence.relation])),
+        "subject": lambda: narrow(np.array(evidence.subject)),
+        "view": lambda: narrow(predictions.view),
+        "fact": lambda: narrow(predictions.fact),
+        "weight": lambda: by_view(lambda view: weights(view).astype("<f4")),
+        "alone": lambda: by_view(lambda view: weights_by_template(view).astype("<f4")),
+        "right": lambda: predictions.hit.astype("<f4"),
+        "rank": lambda: predictions.rank.astype("<f4"),
+        "ties": lambda: narrow(predictions.ties),
+        "confidence": lambda: by_view(lambda view: _sure(view.confidence)),
+        "pattern": lambda: narrow(predictions.prompt),
+        "reason": lambda: narrow(predictions.reason),
+        # Best answers of all predictions, then second best ones: equal values next to each other compress well.
+        "answer": lambda: narrow(predictions.answers.T.ravel()),
+        "golden": lambda: narrow(predictions.right),
+        "value": lambda: _with_least_missing(predictions.values.T.ravel()),
+        "template": lambda: narrow(dims["template"].codes),
+        **{f"{name}Class": partial(narrow, dims[name].codes) for name in ("rank", "confidence", "score", "length")},
+        **(of_tokens if len(tokens.texts) else {}),
+    }
+
+
+def _sure(confidence: Array) -> Array:
+    known = ~np.isnan(confidence)
+    return np.where(known, np.round(np.where(known, confidence, 0) * np.float64(UNSURE - 1)), UNSURE).astype("<u2")
+
+
+def _with_least_missing(thousandths: Array) -> Array:
+    """Return them in the least width that also holds a smaller number, which replaces :data:`MISSING`."""
+    known = thousandths != MISSING
+    most, least = int(thousandths.max(where=known, initial=0)), int(thousandths.min(where=known, initial=0))
+    kind = narrow(np.array([most + 1, min(least - 1, -1)])).dtype
+    return np.where(known, thousandths, np.iinfo(kind).min).astype(kind)
+
+
+def _slice_rows(names: Sequence[str], cut: Sequence[Slice]) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each pair of views "0-1", and of the reversed pair, as the table shows them."""
+    place = {name: number for number, name in enumerate(names)}
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for own in cut:
+        key, value = showable(own.key), showable(own.value)
+        label = label_of(key, value)
+        chosen = ("relation", value) if own.key == RELATION else ("slice", label)
+        about = {"label": label, "choice": chosen[0], "value": chosen[1]}
+        for sign in (1, -1):
+            one, other = (place[own.first], place[own.second])[::sign]
+            rows.setdefault(f"{one}-{other}", []).append(about | {"cells": _cells(own, sign)})
+    return rows
+
+
+def _cells(part: Slice, sign: int) -> list[str]:
+    """Return counts, shares, and difference and interval in points. :param sign: −1 for the reversed pair."""
+    shares = [f"{mean:.1%}" for mean in (part.of_first, part.of_second)[::sign]]
+    number = f"{100 * sign * part.number.value:+.1f}"
+    ends = [f"{100 * sign * end:+.1f}" for end in (part.number.low, part.number.high) if end is not None][::sign]
+    p = "–" if part.adjusted is None else "< 0.001" if part.adjusted < 0.001 else f"{part.adjusted:.3f}"
+    return [str(part.facts), *shares, number, " to ".join(ends) or "–", p]
