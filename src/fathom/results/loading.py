@@ -137,7 +137,7 @@ def read_all_facts(
 def _read_each(
     runs: Sequence[RunFolder],
     scorings: Sequence[str],
-    load: Callable[[RunFolder, str], list[RunFacts]],
+    load: Callable[..., list[RunFacts]],
     reduce: Callable[[RunFacts], Value],
     faults: Iterable[str] = (),
 ) -> list[Value]:
@@ -150,7 +150,7 @@ def _read_each(
     lines, results, known = list(faults), [], set[str]()
     for run, model in zip(runs, short_names(runs), strict=True):
         try:
-            for outcome in load(run, model):
+            for outcome in load(run, model=model):
                 known |= set(outcome.rows.scorings)
                 results.append(reduce(outcome))
             del outcome  # with its rows, before those of the next run
@@ -180,10 +180,15 @@ def read_runs(
     :raises BadInput: with the faults of all runs; fewer results than *fewest*, 1 or 2.
     """
 
-    def load(run: RunFolder, model: str) -> list[RunFacts]:
-        return wanted_of(run, scoring, model, cluster, without, first, templates)
-
-    results = _read_each(runs, scoring, load, reduce, _given_twice(runs))
+    load = partial(wanted_of, scorings=scoring, cluster=cluster, without=without, first=first, templates=templates)
+    places = grouped((run.path.resolve(), run.path) for run in runs)
+    twice = [
+        f"{paths[0]} is given {'twice' if len(paths) == 2 else f'{len(paths)} times'}: give it once "
+        "(several scorings of one run: --scoring A,B)"
+        for paths in places.values()
+        if len(paths) > 1
+    ]
+    results = _read_each(runs, scoring, load, reduce, twice)
     if len(results) < fewest:
         raise BadInput("expected two runs or more, or several scorings of one (--scoring A,B): found one")
     return results
@@ -198,17 +203,6 @@ def shared_templates(runs: Sequence[RunFolder]) -> tuple[int, ...]:
     if len(ways) > 1 or len(set(chosen)) == 1:
         return ()
     return tuple(sorted(set.intersection(*(set(templates) for templates in chosen if templates))))
-
-
-def _given_twice(runs: Sequence[RunFolder]) -> list[str]:
-    """Return a fault for each run that is given more than once."""
-    places = grouped((run.path.resolve(), run.path) for run in runs)
-    return [
-        f"{paths[0]} is given {'twice' if len(paths) == 2 else f'{len(paths)} times'}: give it once "
-        "(several scorings of one run: --scoring A,B)"
-        for paths in places.values()
-        if len(paths) > 1
-    ]
 
 
 def check_same(runs: Sequence[RunFolder], parts: Sequence[str]) -> None:

@@ -244,23 +244,28 @@ def _page(
         drawings=[one for one, _ in drawn],
         slices=bool(cut),
         cells=CELLS,
-        choices=_choices(dims, kinds),
+        choices=[
+            ("relation", "Relation", dims["relation"].labels),
+            ("slice", "Kind of fact", kinds.labels),
+            ("template", "Template", dims["template"].labels),
+            ("rank", "Rank of the right answer", dims["rank"].labels),
+            ("confidence", "Probability of the first answer", dims["confidence"].labels),
+            ("score", "Score of the first answer", dims["score"].labels),
+            ("length", "Tokens of the right answer", dims["length"].labels),
+        ],
         few_pairs=comparison is not None and len(comparison.runs) * (len(comparison.runs) - 1) > 2 * PAIRS,
         style=files.joinpath("report.css").read_text(encoding="utf-8"),
-        script=_script(),
+        # The modules as one, without their imports and exports.
+        script="\n".join(
+            re.sub(r"^(import .*;\n|export )", "", files.joinpath(f"{name}.js").read_text("utf-8"), flags=re.MULTILINE)
+            for name in MODULES
+        ),
         licences=files.joinpath("licences.txt").read_text(encoding="utf-8"),
         charts_code=packed(gzip.decompress(files.joinpath(CHARTS).read_bytes()).decode("utf-8")),
         table_code=packed(itables.joinpath("dt_bundle.js").read_text(encoding="utf-8")),
         table_style=packed(itables.joinpath("dt_bundle.css").read_text(encoding="utf-8")),
         evidence=packed_evidence(evidence, predictions, dims, kinds, about, cut, *_of_pairs(comparison, evidence)),
     )
-
-
-def _script() -> str:
-    """Return the script's modules as one, without their imports and exports, for the browser."""
-    files = resources.files("fathom.studies.report") / "assets"
-    texts = (files.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in MODULES)
-    return "\n".join(re.sub(r"^(import .*;\n|export )", "", text, flags=re.MULTILINE) for text in texts)
 
 
 def _names(comparison: Comparison, evidence: Evidence) -> dict[str, str]:
@@ -275,18 +280,17 @@ def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> tuple[dict[s
     if comparison is None:
         why = "These runs are not compared: the reason is in Overview."
         return {f"{one}-{other}": why for one, other in permutations(place.values(), 2)}, {}
-    names = _names(comparison, evidence)
-
-    def both_ways(first: str, second: str, text: str) -> dict[str, str]:
-        one, other = place[names[first]], place[names[second]]
-        return dict.fromkeys((f"{one}-{other}", f"{other}-{one}"), showable(text))
-
-    refused: dict[str, str] = {}
-    sentences: dict[str, str] = {}
-    for pair in comparison.pairs:
-        sentences |= both_ways(pair.first, pair.second, pair_in_words(pair, comparison.metrics[0]))
-    for apart in comparison.not_compared:
-        refused |= both_ways(apart.first, apart.second, f"Not compared: {apart.why}")
+    numbers = {name: place[view] for name, view in _names(comparison, evidence).items()}
+    of_pairs = {(pair.first, pair.second): pair_in_words(pair, comparison.metrics[0]) for pair in comparison.pairs}
+    whys = {(apart.first, apart.second): f"Not compared: {apart.why}" for apart in comparison.not_compared}
+    refused, sentences = (
+        {
+            f"{numbers[one]}-{numbers[other]}": showable(text)
+            for names, text in texts.items()
+            for one, other in (names, names[::-1])
+        }
+        for texts in (whys, of_pairs)
+    )
     return refused, sentences
 
 
@@ -312,19 +316,6 @@ def _html(tables: Iterable[Table], prefix: str = "") -> list[str]:
 def _image(file: Path) -> str:
     content = base64.b64encode(file.read_bytes()).decode("ascii")
     return f'<img alt="{escape(file.stem)}, drawn from the tables" src="data:image/png;base64,{content}">'
-
-
-def _choices(dims: Mapping[str, Dimension], kinds: Kinds) -> list[tuple[str, str, Sequence[str]]]:
-    """Return name, label and choices of each field."""
-    return [
-        ("relation", "Relation", dims["relation"].labels),
-        ("slice", "Kind of fact", kinds.labels),
-        ("template", "Template", dims["template"].labels),
-        ("rank", "Rank of the right answer", dims["rank"].labels),
-        ("confidence", "Probability of the first answer", dims["confidence"].labels),
-        ("score", "Score of the first answer", dims["score"].labels),
-        ("length", "Tokens of the right answer", dims["length"].labels),
-    ]
 
 
 def _compare(shown: Sequence[_Run], metrics: Sequence[Metric], notes: list[str]) -> Comparison | None:
