@@ -9,6 +9,7 @@ For a margin, facts drawn at random are then lost to the second side, until it i
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from fathom.results.estimates import Estimate, Noise
 from fathom.results.facts import RunFacts
 from fathom.results.loading import short_names
 from fathom.results.metrics.significance import LEVEL, POWER, smallest_difference
-from fathom.results.metrics.uncertainty import Labels, Spread
+from fathom.results.metrics.uncertainty import Spread
 from fathom.results.rows import Floats, Rows
 from fathom.results.samples import RELATION, Sample
 from fathom.results.tables import Table
@@ -146,14 +147,9 @@ def exchanged(first: Floats, second: Floats, sample: Sample, draw: Draw) -> tupl
     swap = np.ones(len(first))
     ways = [labels for labels in (sample.clusters, sample.also) if labels is not None]
     for labels in ways or [np.arange(len(first))]:
-        swap *= _signs(labels, draw)
+        unit = np.unique(np.asarray(labels), return_inverse=True)[1].reshape(-1)
+        swap *= draw.choice([-1.0, 1.0], unit.max() + 1)[unit]
     return np.where(swap > 0, first, second), np.where(swap > 0, second, first)
-
-
-def _signs(labels: Labels, draw: Draw) -> Floats:
-    """Return +1 or −1 for each label at random, shape (n)."""
-    unit = np.unique(np.asarray(labels), return_inverse=True)[1].reshape(-1)
-    return np.asarray(draw.choice([-1.0, 1.0], unit.max() + 1)[unit])
 
 
 def _rate(claim: str, is_supported: Callable[[Draw], bool], seed: int) -> CheckedClaim:
@@ -196,7 +192,7 @@ def detectable(first: str, second: str, pilot: Estimate, difference: float) -> R
     spread = pilot.interval and pilot.interval.spread
     if not spread or not spread.variance > 0:
         return _plan(first, second, pilot, difference, None)
-    grown = _Crossed.of(spread.ways).grown if spread.ways else None
+    grown = _growth_of(spread.ways) if spread.ways else None
 
     def is_enough(number: int) -> bool:
         growth = number / spread.units
@@ -217,44 +213,31 @@ def _detects(variance: float, degrees: float, pilot: Spread, difference: float) 
     return smallest_difference(error, max(1.0, degrees)) + uncertain <= difference
 
 
-class _Crossed(NamedTuple):
-    """What a fact has in common with its relation and with its subject, and the rest, of two ways of drawing.
+def _growth_of(ways: tuple[Spread, ...]) -> Callable[[float], tuple[float, float]]:
+    """Return the variance, and its degrees of freedom, by how many times as many relations and subjects there are.
 
-    :param shared: variance of what is common to a relation, to a subject, and to neither.
+    The jackknife over relations sees what the facts of a relation have in common, and of subjects only what differs
+    between relations: subjects that occur in all relations move all of them alike. Likewise for that over subjects. Of
+    these, the variances of what is common to a relation, to a subject, and to neither follow.
     """
+    relations, subjects, facts = (way.units for way in ways)
+    apart = 1 - min(1.0, facts / (relations * subjects))
+    seen = [
+        [1 / relations, apart / facts, 1 / facts],
+        [apart / facts, 1 / subjects, 1 / facts],
+        [1 / facts, 1 / facts, 1 / facts],
+    ]
+    shared = np.maximum(np.linalg.lstsq(np.array(seen), [way.variance for way in ways])[0], 0.0)
 
-    ways: tuple[Spread, ...]
-    shared: tuple[float, float, float]
-
-    @classmethod
-    def of(cls, ways: tuple[Spread, ...]) -> _Crossed:
-        """Solve for the three variances.
-
-        The jackknife over relations sees what relations have in common, and of subjects only what differs between
-        relations: subjects that occur in all relations move all of them alike. Likewise for that over subjects.
-        """
-        relations, subjects, facts = (way.units for way in ways)
-        apart = 1 - min(1.0, facts / (relations * subjects))
-        seen = np.array(
-            [
-                [1 / relations, apart / facts, 1 / facts],
-                [apart / facts, 1 / subjects, 1 / facts],
-                [1 / facts, 1 / facts, 1 / facts],
-            ]
-        )
-        solved = np.linalg.lstsq(seen, [way.variance for way in ways])[0]
-        of_relation, of_subject, rest = np.maximum(solved, 0.0).tolist()
-        return cls(ways, (of_relation, of_subject, rest))
-
-    def grown(self, times: float) -> tuple[float, float]:
-        """Return the variance, and its degrees of freedom, with so many times as many relations, and subjects."""
-        growth = times, times, times**2
-        units = [way.units * more for way, more in zip(self.ways, growth, strict=True)]
-        of_relation, of_subject, rest = (own / number for own, number in zip(self.shared, units, strict=True))
-        squares = (of_relation + rest) ** 2, (of_subject + rest) ** 2, rest**2
-        degrees = (max(1.0, way.degrees * more) for way, more in zip(self.ways, growth, strict=True))
+    def grown(times: float) -> tuple[float, float]:
+        growth = np.array([times, times, times**2])
+        of_relation, of_subject, rest = (shared / growth / [way.units for way in ways]).tolist()
         variance = of_relation + of_subject + rest
-        return variance, variance**2 / sum(square / own for square, own in zip(squares, degrees, strict=True))
+        squares = np.array([of_relation + rest, of_subject + rest, rest]) ** 2
+        degrees = np.maximum(1.0, growth * [way.degrees for way in ways])
+        return variance, variance**2 / float((squares / degrees).sum())
+
+    return grown
 
 
 def detectable_with_seeds(first: str, second: str, pilot: Estimate, noise: Noise, difference: float) -> list[Row]:
@@ -309,15 +292,8 @@ def _plan(first: str, second: str, pilot: Estimate, difference: float, needed: i
 
 def _least(is_enough: Callable[[int], bool]) -> int | None:
     """Return the smallest number from :data:`FEWEST` that is enough; None beyond :data:`MOST`."""
-    low, high = FEWEST - 1, FEWEST
-    while not is_enough(high):
-        low, high = high, 2 * high
-        if high > MOST:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    found = FEWEST + bisect_left(range(FEWEST, MOST + 1), True, key=is_enough)
+    return found if found <= MOST else None
 
 
 def detectable_table(plans: Sequence[Row]) -> Table:

@@ -338,7 +338,11 @@ class Probe:
             "s per 1,000": 1000 * seconds / len(rows.query_ids),
         }
         above = self._auroc("rank", places, self.most, above_chance)
-        return ProbeValidity(facts.model, self.name, numbers, above, levels, self._biases(places), corrections)
+        biases = {
+            name: (self._bias(name, places, values, 0), self._bias(name, places, values, self.most))
+            for name, values in self._properties().items()
+        }
+        return ProbeValidity(facts.model, self.name, numbers, above, levels, biases, corrections)
 
     @cached_property
     def preferences(self) -> Preference:
@@ -395,13 +399,6 @@ class Probe:
         accuracy = self.facts.mean("accuracy", self.facts.hits(1), facts)
         of_rank = self._auroc("rank", places, level) if level else None
         return {"exposures": level, "facts": accuracy.n, "accuracy": accuracy, "AUROC": of_rank}
-
-    def _biases(self, places: Floats) -> dict[str, tuple[Estimate, Estimate]]:
-        properties = self._properties()
-        return {
-            name: (self._bias(name, places, properties[name], 0), self._bias(name, places, properties[name], self.most))
-            for name in BIASES
-        }
 
     def _properties(self) -> dict[str, Floats]:
         """Return length, training frequency and candidate position of each used fact's gold answer."""
@@ -464,7 +461,7 @@ def preference(rows: Rows, scoring: str) -> Preference:
     tops = rows.table.select(["top_ids", "top_scores", "gold_scores"])
     for place in rows.of(scoring).tolist():
         if len(rows.scores(place)):
-            margin[place] = _margin(rows, place, rows.scores(place))
+            margin[place], _ = _margin_and_rank(rows, place, rows.scores(place))
         elif (golds := tops["gold_scores"][place].as_py()) and (ids := tops["top_ids"][place].as_py()):
             right = {*rows.gold[rows.query[place]], *(rows.known[rows.query[place]] or ())}
             others = zip(ids, tops["top_scores"][place].as_py(), strict=True)
@@ -493,8 +490,8 @@ def without_prior(rows: Rows, scoring: str, no_subject: Rows | None = None) -> P
         if prior is None or prior.shape[-1] != matrix.shape[-1]:
             continue
         for at, scores in zip(places, matrix - prior, strict=True):
-            margin[at] = _margin(rows, at, scores)
-            place[at] = -np.log10(_rank(rows, at, scores))
+            margin[at], rank = _margin_and_rank(rows, at, scores)
+            place[at] = -np.log10(rank)
     return None if np.isnan(margin).all() else Preference(margin, place)
 
 
@@ -524,26 +521,12 @@ def _mean_of_others(matrix: Floats) -> Floats | None:
     return np.asarray((np.nansum(matrix, axis=0) - np.nan_to_num(matrix)) / np.fmax(known.sum(axis=0) - known, 1))
 
 
-def _sides(rows: Rows, place: int) -> tuple[list[int], Ints]:
-    """Return the places of gold answers, and those of wrong candidates."""
-    query = int(rows.query[place])
+def _margin_and_rank(rows: Rows, place: int, scores: Floats) -> tuple[float, float]:
+    """Return the best gold answer's score less that of the best wrong candidate, and its realistic rank among these."""
     gold = rows.gold_places(place)
-    wrong = np.ones(len(rows.scores(place)), dtype=bool)
-    wrong[[*gold, *rows.candidate_places(place, rows.known[query] or ())]] = False
-    return gold, np.flatnonzero(wrong)
-
-
-def _margin(rows: Rows, place: int, scores: Floats) -> float:
-    gold, wrong = _sides(rows, place)
-    if not gold or not len(wrong):
-        return float("nan")
-    return float(np.nanmax(scores[gold]) - np.nanmax(scores[wrong]))
-
-
-def _rank(rows: Rows, place: int, scores: Floats) -> float:
-    """Return the realistic rank of the best gold answer among wrong candidates."""
-    gold, wrong = _sides(rows, place)
     if not gold:
-        return float("nan")
-    best = np.nanmax(scores[gold])
-    return float(1 + np.count_nonzero(scores[wrong] > best) + np.count_nonzero(scores[wrong] == best) / 2)
+        return np.nan, np.nan
+    right = [*gold, *rows.candidate_places(place, rows.known[int(rows.query[place])] or ())]
+    best, wrong = np.nanmax(scores[gold]), np.delete(scores, right)
+    margin = float(best - np.nanmax(wrong)) if len(wrong) else np.nan
+    return margin, float(1 + np.count_nonzero(wrong > best) + np.count_nonzero(wrong == best) / 2)
