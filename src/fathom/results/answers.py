@@ -1,4 +1,4 @@
-"""Tables of single answers: the most confident mistakes, and the reliability of the model's confidence."""
+"""Single answers of a run: confident mistakes, reliability, consistency, a preferred position, data frames."""
 
 from __future__ import annotations
 
@@ -293,6 +293,10 @@ _Compared = tuple[float, ...]
 
 def consistency_table(run: RunFolder, over: str, cluster: str = "") -> Table:
     """Return a line for all pairs (the mean of each fact's), then one for each two values of a key.
+
+    Paraphrases are the templates of a query, or queries of one ``fact_id`` that differ in a key, such as language
+    (BMLAMA) or prompt (CounterFact). RankC (Qi, Fernández and Bisazza 2023) compares whole rankings. Its control is
+    RankC of independent rankings, which is high with few candidates.
 
     :param over: "template", or a key of the queries' groups.
     :raises BadInput: the queries have no such key.

@@ -1,4 +1,4 @@
-"""How often a claim about these very runs would be wrong: nulls that keep their facts.
+"""How often a claim about these very runs would be wrong, and how many facts would detect a difference.
 
 Each null exchanges the two sides, such as two runs or a run and a baseline, at random: within whole relations or
 subjects where these are the sampling units, else within facts. So the nulls keep the sizes of the clusters, what facts

@@ -450,6 +450,9 @@ class Agreement(NamedTuple):
 def agreement(one: RunFacts, other: RunFacts, k: int) -> Agreement:
     """Compare the ranks of the facts that both ranked, or stopped at no rank below *k*.
 
+    Section 5.2 and figure 7 of Jinno et al. (DEER) correlate decimal logarithms of ranks. The control is the
+    correlation within relations: probes that know other facts agree, too, if both find the same relations easy.
+
     :raises BadInput: there are none, or they were ranked among other candidates.
     """
     sides = (one, other)

@@ -362,7 +362,7 @@ def _most_changed(facts: Sequence[OfFact], count: int) -> list[OfFact]:
     return [fact for kind in (LEARNT, FORGOTTEN) for fact in [one for one in in_order if one.change == kind][:count]]
 
 
-# --- model edits
+# --- model edits, as in Meng et al. (ROME 2022, MEMIT 2023)
 
 
 PROMPT, EDIT = "prompt", "edit"
@@ -389,7 +389,12 @@ class EditMeasure(NamedTuple):
 
 
 def edit_measures(before: RunFacts, after: RunFacts) -> list[EditMeasure]:
-    """Return the measures whose prompts both runs have; none if queries name no edits."""
+    """Return the measures whose prompts both runs have; none if queries name no edits.
+
+    An edit gives a fact a new answer. Queries name their edit in the group ``edit``, and in ``prompt`` whether they
+    have the edited prompt, a paraphrase, or a prompt on a neighbouring subject. Their candidates are the true answer,
+    which is gold, and the new one: ranks say which scores higher, a tie counts half. A written answer counts as such.
+    """
     if any(key not in side.rows.keys for side in (before, after) for key in (PROMPT, EDIT)):
         return []
     first, second = before.parts(PROMPT), after.parts(PROMPT)

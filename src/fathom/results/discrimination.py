@@ -19,7 +19,6 @@ from fathom.results.samples import Sample
 
 CHANCE = 0.5
 ONE_CLASS = "no AUROC: all are of one class"
-_ABOVE = (-CHANCE, CHANCE)
 _FEWEST = 2
 
 
@@ -48,7 +47,9 @@ def above_chance(
     if is_positive.all() or not is_positive.any():
         return point_estimate(ONE_CLASS, recipe)
     values, weights = auroc_components(scores, is_positive)
-    return _difference(values, np.full(len(values), CHANCE), weights, is_positive, sample, recipe, designed, _ABOVE)
+    return _difference(
+        values, np.full(len(values), CHANCE), weights, is_positive, sample, recipe, designed, (-CHANCE, CHANCE)
+    )
 
 
 def auroc_difference(

@@ -1,7 +1,6 @@
 """The only place where values become numbers: a value, its interval, its sampling unit and its recipe.
 
-Intervals are at 95 %, of the values of facts. :mod:`fathom.results.samples` defines the sampling units, and
-:mod:`fathom.results.estimates` the numbers of a run's predictions.
+Intervals are at 95 %, of the values of facts. :mod:`fathom.results.samples` defines the sampling units.
 """
 
 from __future__ import annotations
@@ -29,9 +28,7 @@ PERCENT = " %"
 RESOLUTION = 4 / (PERMUTATIONS + 1)
 INFORMATIVE = 0.5
 """P value of permutations from which on it says nothing of the error of a contrast."""
-EMPTY_WHOLE = "there is none of which this could be a share"
 OVER_MODELS = "no interval: a mean over models, which were chosen"
-OVER_CHOSEN = "no interval: the models, or data sets, were chosen"
 _SIGNED = (-1.0, 1.0)
 
 
@@ -340,7 +337,7 @@ def ratio(part: Floats, whole: Floats, sample: Sample, recipe: str) -> Estimate:
     """
     there = whole > 0
     if not there.any():
-        return point_estimate(EMPTY_WHOLE, recipe)
+        return point_estimate("there is none of which this could be a share", recipe)
     # As a weighted mean, so that what has no whole is no unit that could represent others.
     drawn, weights = sample.only(there), whole[there]
     result = between(part[there] / weights, drawn, SHARE, weights)
@@ -355,7 +352,7 @@ def correlation(x: npt.ArrayLike, y: npt.ArrayLike, sample: Sample, recipe: str)
 def correlation_over_models(x: npt.ArrayLike, y: npt.ArrayLike, recipe: str) -> Estimate:
     """Return Pearson's r of a pair of numbers of each model, without an interval: models, or data sets, were chosen."""
     found = fits.correlate(x, y)
-    note = found.note if np.isnan(found.estimate) else OVER_CHOSEN
+    note = found.note if np.isnan(found.estimate) else "no interval: the models, or data sets, were chosen"
     return point_estimate(note, recipe, found.estimate, np.size(x))
 
 
@@ -446,6 +443,11 @@ PARTLY = "predictions have it"
 
 def measure(rows: Rows, metric: Metric, asked: Ints) -> Estimate | None:
     """Return the number of one metric.
+
+    Accuracy is expected Hits@1, or the mean credit of written answers. A number is the mean over templates of each
+    template's mean over its scored predictions; if queries have their own sentences, the mean over queries of each
+    query's mean over its sentences. F1 is that of mean precision and mean recall. Perplexity is of every prompt whose
+    probability was recorded. The interval is that of the values of facts, with their weight in the number.
 
     :param asked: places of predictions of one scoring, scored or not.
     :returns: None if no prediction has the metric, or if leaving out those that lack it would flatter the others.

@@ -1,4 +1,4 @@
-"""Reading runs by fact, with the faults of all of them at once."""
+"""Reading runs by fact, with the faults of all of them at once; names of models, and designs of planted ones."""
 
 from __future__ import annotations
 

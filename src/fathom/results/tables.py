@@ -1,4 +1,4 @@
-"""Small tables, and the six ways to print them.
+"""Small tables, the six ways to print them, and their files and plots.
 
 Text, Markdown, LaTeX and HTML are for reading: numbers are rounded, machine columns hidden, notes below. CSV and JSON
 are for programs: every column, full precision, no notes.
@@ -149,7 +149,11 @@ class Table:
 
 
 def _is_estimate(cell: object) -> TypeGuard[Estimate]:
-    return isinstance(cell, tuple)  # its class is loaded where there are numbers
+    if not isinstance(cell, tuple):
+        return False
+    from fathom.results.estimates import Estimate  # loaded where there are numbers
+
+    return isinstance(cell, Estimate)
 
 
 def _estimates_of(table: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, list[Estimate]]:

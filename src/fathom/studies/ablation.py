@@ -22,7 +22,6 @@ from fathom.store.folder import RunFolder
 from fathom.studies.options import AllScoringsOptions
 
 DEFAULT_PLL = str(Pll.WITHIN_WORD_L2R)
-UNMASKED = "causal"
 
 
 class Ablation(NamedTuple):
@@ -66,7 +65,7 @@ def analyse(runs: Sequence[RunFolder], options: AllScoringsOptions = AllScorings
 def _masking(outcome: RunFacts) -> str:
     """Return how the tokens of a statement are masked. :raises BadInput: the run does not say."""
     if outcome.attention != Attention.BIDIRECTIONAL:
-        return UNMASKED
+        return "causal"
     if "pll" not in outcome.options:
         raise BadInput(f"{outcome.path} is of the {outcome.probe} probe: give runs of the statement probe")
     return str(outcome.options["pll"])

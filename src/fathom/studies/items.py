@@ -1,8 +1,7 @@
 """Which facts separate models, which errors do models share, and which labels are worth a look?
 
 *Discrimination* is the point-biserial correlation, over models, of being right with the accuracy on the other facts.
-Labels are ranked by evidence for another answer (:mod:`fathom.studies.items`). It proves nothing: models share
-errors.
+Labels are ranked by evidence for another answer (:func:`label_evidence`). It proves nothing: models share errors.
 """
 
 from __future__ import annotations
@@ -282,6 +281,10 @@ def rest_accuracy(right: Floats, common: Mask) -> Floats:
 
 def label_evidence(right: Mask, wrong: Ints, accuracy: Floats, sizes: Ints) -> Floats:
     """Return the evidence for each model's wrong answer against the label, in items of one answer space.
+
+    It is the logarithm of a likelihood ratio. If the label is right, a wrong answer is one of the model's wrong answers
+    to other items. If the other answer is right, a model names it as often as it is right on other items. The ratios
+    are multiplied as if models erred independently. They do not: the evidence orders labels and proves nothing.
 
     :param right: whether each model is right, shape (models, items).
     :param wrong: number of each model's wrong answer, shape (models, items); −1 where it has none.

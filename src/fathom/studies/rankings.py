@@ -267,7 +267,6 @@ EVERY_MODEL = "all models"
 COEFFICIENTS = ("Kendall's tau-b", "Spearman's rho")
 OVER_DATA = "no interval: a mean over data sets, which were chosen"
 TIED = "all models are tied on one side"
-NO_BOUNDS = "no interval: only Kendall's tau has bounds"
 
 
 Row = dict[str, Any]
@@ -456,7 +455,7 @@ def _coefficients(
     from scipy.stats import kendalltau, spearmanr  # slow to load
 
     tau, rho = (float(function(*sides).statistic) for function in (kendalltau, spearmanr))
-    no_bounds = point_estimate(NO_BOUNDS, recipes[1], rho, len(models))
+    no_bounds = point_estimate("no interval: only Kendall's tau has bounds", recipes[1], rho, len(models))
     if len(based) > 1 or len(free) > 1:
         return point_estimate(OVER_DATA, recipes[0], tau, len(models)), no_bounds
     return _bounded(tau, models, (based[0], free[0]), recipes[0]), no_bounds

@@ -1,6 +1,14 @@
 """Which probe tells facts that a model has read from facts that it has not, and how wrong can it be?
 
-For planted models, whose knowledge is known (``fathom plant``); see :mod:`fathom.studies.validity`.
+For planted models, whose knowledge is known (``fathom plant``):
+
+- *AUROC*: how often a fact read most often is preferred more clearly than one never read, by the margin of the gold
+  answer over the best other candidate, and by its rank. Its control: two random halves of the facts never read.
+- *Biases at constant truth*: correlation of the rank with the answer's length, its frequency in the training texts and
+  its place among the candidates, within facts of one relation that were read equally often.
+- *Corrections*: AUROC by scores less a prior of the answers: that of *other subjects*, each candidate's mean score over
+  the other queries of the same relation and template, or of *no subject*, its score in a run with ``--alter
+  no-subject`` (the difference is the pointwise mutual information of Holtzman et al. 2021).
 """
 
 from __future__ import annotations
@@ -346,7 +354,7 @@ class Probe:
 
     @cached_property
     def preferences(self) -> Preference:
-        """Margin and rank of each used fact, see :class:`fathom.studies.validity.Preference`."""
+        """Margin and rank of each used fact, see :class:`Preference`."""
         return Preference(*map(self._per_fact, preference(self.facts.rows, self.facts.scoring)))
 
     @cached_property

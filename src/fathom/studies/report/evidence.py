@@ -367,7 +367,6 @@ LENGTHS = 8
 """Answers of so many tokens and more are one class."""
 LONGEST = 60
 """Longest text of a template in a label."""
-OPPOSITES = {"planted": "withheld"}
 
 
 class Dimension(NamedTuple):
@@ -474,7 +473,7 @@ def label_of(key: str, value: str) -> str:
     """Return "cardinality: 1:1", and of yes and no "planted" or "withheld"."""
     if value in ("True", "true"):
         return key
-    return OPPOSITES.get(key, f"not {key}") if value in ("False", "false") else f"{key}: {value}"
+    return {"planted": "withheld"}.get(key, f"not {key}") if value in ("False", "false") else f"{key}: {value}"
 
 
 def kinds_of(evidence: Evidence, predictions: PredictionColumns) -> Kinds:
