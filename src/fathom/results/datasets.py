@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,19 +66,13 @@ def fetchable_table(entries: Mapping[str, PublishedDataset]) -> Table:
 def packaged_table(models: Mapping[str, PackagedModel]) -> Table:
     """Tabulate the catalogue: licence, size, and the folder if the model was fetched."""
     folders = {name: model_folder(name) for name in models} if cache_root() is not None else {}
+    fetched_to = {name: str(folder) for name, folder in folders.items() if folder.is_dir()}
     return Table(
         ("name", "model", "licence", "download", "fetched"),
-        tuple(
-            (name, entry.about, entry.licence, entry.size, str(folders[name]) if _is_there(folders.get(name)) else None)
-            for name, entry in models.items()
-        ),
+        tuple((name, entry.about, entry.licence, entry.size, fetched_to.get(name)) for name, entry in models.items()),
         title="small models",
         notes=("fathom model fetch NAME; any other model of transformers: --model NAME, FOLDER or FILE.gguf",),
     )
-
-
-def _is_there(folder: Path | None) -> bool:
-    return folder is not None and folder.is_dir()
 
 
 def sample_table(manifest: Mapping[str, Any]) -> Table:
@@ -143,7 +136,10 @@ def _totals(queryset: QuerySet) -> Table:
         tuple(rows),
         title=_title(queryset),
         formats={"random baseline": ".2%"},
-        notes=tuple(_shortened(note) for note in queryset.notes),
+        notes=tuple(
+            note if len(note) <= 300 else f"{note[:300].rsplit(' ', 1)[0]} … (all of it: fathom data check)"
+            for note in queryset.notes
+        ),
     )
 
 
@@ -153,10 +149,6 @@ def _pooled(queryset: QuerySet) -> list[tuple[str, QuerySet, list[Query]]]:
         return []
     data, queries, _ = pooled(queryset, queryset.queries, DATA, None)
     return [(f"all, --pool {DATA} (the cloze probe's default)", data, list(queries))]
-
-
-def _shortened(note: str, length: int = 300) -> str:
-    return note if len(note) <= length else f"{note[:length].rsplit(' ', 1)[0]} … (all of it: fathom data check)"
 
 
 def _title(queryset: QuerySet) -> str:

@@ -235,6 +235,8 @@ def _part(name: str, first: RunFacts, second: RunFacts, k: int, baselines: RunBa
     hits = [first.hits(k), second.hits(k)]
     before, after = (own[side.at(facts)] for side, own in zip((first, second), hits, strict=True))
     cut = "accuracy" if k == 1 else f"hits@{k}"
+    shares, line = became(before, after), combined("", [side.recipe("") for side in (first, second)], " then ")
+    numbers = {what: estimates.mean(values, sample, f"{what}{line}") for what, values in shares.items()}
     return GroupChange(
         name,
         len(facts),
@@ -242,7 +244,7 @@ def _part(name: str, first: RunFacts, second: RunFacts, k: int, baselines: RunBa
         first.mean(cut, hits[0], facts, sample),
         second.mean(cut, hits[1], facts, sample),
         difference(cut, second, first, hits[::-1], facts, sample),
-        _became(before, after, sample, combined("", [side.recipe("") for side in (first, second)], " then ")),
+        numbers | {RETAINED: estimates.ratio(shares[KEPT], before, sample, f"{RETAINED}{line}")},
         tuple(baselines.compare(k, facts, second, sample)),
         tuple(_each(first, second, facts, before, after)),
     )
@@ -254,27 +256,14 @@ def became(before: Floats, after: Floats) -> dict[str, Floats]:
     return {LEARNT: after - kept, FORGOTTEN: before - kept, KEPT: kept, NEVER: 1 - np.maximum(before, after)}
 
 
-def _became(before: Floats, after: Floats, sample: Sample, recipe: str) -> dict[str, Estimate]:
-    """:param recipe: without the name in front."""
-    shares = became(before, after)
-    numbers = {what: estimates.mean(values, sample, f"{what}{recipe}") for what, values in shares.items()}
-    return numbers | {RETAINED: estimates.ratio(shares[KEPT], before, sample, f"{RETAINED}{recipe}")}
-
-
 def _each(first: RunFacts, second: RunFacts, facts: Sequence[str], before: Floats, after: Floats) -> list[OfFact]:
     names = names_of(second.rows.candidates)
     ranks = [side.mean_ranks[side.at(facts)].tolist() for side in (first, second)]
     changes = np.select([after > before, after < before, before > 0], [LEARNT, FORGOTTEN, KEPT], NEVER).tolist()
     answers = [", ".join(names.get(gold, gold) for gold in golds) for golds in second.gold_ids_of(facts)]
-    columns = (
-        changes,
-        before.tolist(),
-        after.tolist(),
-        *ranks,
-        second.relations_of(facts),
-        second.subject_names(facts),
-    )
-    return [OfFact(*own) for own in zip(facts, *columns, answers, strict=True)]
+    about = second.relations_of(facts), second.subject_names(facts), answers
+    columns = (facts, changes, before.tolist(), after.tolist(), *ranks, *about)
+    return list(map(OfFact, *columns))
 
 
 # --- tables

@@ -45,11 +45,10 @@ def read_facts(run: RunFolder, scorings: Sequence[str] = (), model: str | None =
     :param cluster: key by which queries were drawn together, as for :class:`Rows`.
     :raises BadInput: unfinished, without ranks, several scorings and none chosen.
     """
-    rows, [scoring, *more] = _finished(run, scorings, cluster)
+    outcome, *more = wanted_of(run, scorings, model or short_names([run])[0], cluster, without=())
     if more:
-        several = ", ".join((scoring, *more))
+        several = ", ".join(side.scoring for side in (outcome, *more))
         raise BadInput(f"{run.path} has several of --scoring {','.join(scorings)}: name one of {several}")
-    outcome = RunFacts(run, rows, scoring, model or short_names([run])[0])
     check_ranked(outcome)
     return outcome
 
@@ -70,17 +69,6 @@ def wanted_of(
     :param first: take the run's first scoring if it has several and none of *scorings*.
     :raises BadInput: unfinished, nothing scored, several scorings and none chosen.
     """
-    rows, names = _finished(run, scorings, cluster, without, first)
-    rows.templates = tuple(templates)
-    outcomes = [RunFacts(run, rows, scoring, model) for scoring in names]
-    for outcome in outcomes:
-        check_scored(outcome)
-    return outcomes
-
-
-def _finished(
-    run: RunFolder, scorings: Sequence[str], cluster: str, without: Sequence[str] = (), first: bool = False
-) -> tuple[Rows, list[str]]:
     run.refuse_unfinished()
     rows = Rows(run, False, cluster, without)  # all candidates' scores of many runs would fill memory
     several = len(rows.scorings) > 1
@@ -89,7 +77,11 @@ def _finished(
         names = rows.scorings[:1]
     if not names:
         raise BadInput(f"{run.path} has the scorings {', '.join(rows.scorings) or 'none'}: choose one with --scoring")
-    return rows, names
+    rows.templates = tuple(templates)
+    outcomes = [RunFacts(run, rows, scoring, model) for scoring in names]
+    for outcome in outcomes:
+        check_scored(outcome)
+    return outcomes
 
 
 def check_ranked(outcome: RunFacts) -> None:

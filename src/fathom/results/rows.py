@@ -217,11 +217,6 @@ class Rows:
         """Mask of predictions with a rank, a bound of it, or credit; shape (n)."""
         return np.array([reason is None for reason in self.reason], dtype=bool)
 
-    @cached_property
-    def most_candidates(self) -> int:
-        """Size of the largest answer space."""
-        return max((len(ids) for ids, _ in self.candidates.values()), default=0)
-
     def relation_of(self) -> list[str]:
         """Return the relation of each prediction, "" where it has none."""
         return [self.relations[query] for query in self.query.tolist()]

@@ -294,7 +294,8 @@ class RunNumbers:
     def _metrics(self) -> list[Metric]:
         """Return the metrics of a headline: accuracy, Hits@k of the probe's cuts, and all others of the table."""
         declared = self.rows.declared
-        cuts = [*declared.cuts, *([100] if self.rows.most_candidates > 100 else [])]
+        has_many = any(len(ids) > 100 for ids, _ in self.rows.candidates.values())
+        cuts = [*declared.cuts, *([100] if has_many else [])]
         accuracy, *others = METRICS.entries()
         others = [other for other in others if not other.further or other.name in declared.further]
         return [accuracy, *(hits(k) for k in cuts if k > 1), *others]

@@ -52,11 +52,6 @@ class Way(NamedTuple):
     recipe: str
     note: str = ""
 
-    @property
-    def guessing(self) -> Floats:
-        """Chance that random guessing is right."""
-        return self.baselines["random"]
-
 
 class Pair(NamedTuple):
     """Two ways. :param only_first: share of facts known by the first alone; *only_second* likewise."""
@@ -144,7 +139,7 @@ def _ways(sides: Sequence[RunFacts], facts: Sequence[str], options: ProfileOptio
         at = side.at(facts)
         known = (side.hits(1)[at] > options.above).astype(float)
         baselines = {title: values[at] for title, values in RunBaselines(side).hits(1).items()}
-        baselines["random"] = np.nan_to_num(baselines["random"])  # without candidates nothing is guessed
+        baselines[RANDOM] = np.nan_to_num(baselines[RANDOM])  # without candidates nothing is guessed
         share = estimates.mean(known, side.sample(facts), side.recipe(f"known above {options.above:g}"))
         lacking = len(every.difference(side.scored_facts))
         unused = [] if side.scoring in options.scoring else sorted({*side.rows.scorings} - {side.scoring})
@@ -177,7 +172,7 @@ def _pair(first: Way, second: Way, side: RunFacts, facts: Sequence[str]) -> Pair
     sample, name = side.sample(facts), f"{first.name}{MINUS}{second.name}"
     recipe = partial(combined, recipes=[first.recipe, second.recipe])
     plain = estimates.difference(first.known, second.known, sample, recipe(name))
-    own, other = (way.known - way.guessing for way in (first, second))
+    own, other = (way.known - way.baselines[RANDOM] for way in (first, second))
     beyond = estimates.difference(own, other, sample, recipe(f"{name}, beyond guessing"), (-2.0, 2.0))
     alone = first.known * (1 - second.known), second.known * (1 - first.known)
     only_first, only_second = (estimates.mean(part, sample, recipe(f"only one of {name}")) for part in alone)
@@ -252,7 +247,7 @@ def tables(findings: Profile) -> list[Table]:
     notes += [way.note for way in findings.ways if way.note]
     lacking = ", ".join(f"{way.name} {way.lacking}" for way in findings.ways if way.lacking)
     notes += [f"{findings.left_out} facts that not all runs scored are excluded: {lacking}"] if lacking else []
-    ways = [(way.name, way.share.n, way.share, float(way.guessing.mean())) for way in findings.ways]
+    ways = [(way.name, way.share.n, way.share, float(way.baselines[RANDOM].mean())) for way in findings.ways]
     cells = [(label, round(share.value * share.n), share) for label, share in findings.cells]
     made = [
         Table.of(ways, "ways", notes, columns=("way", "facts", "known", "guessing"), formats={"guessing": ".1%"}),

@@ -76,7 +76,7 @@ def analyse(runs: Sequence[RunFolder], options: RankingsOptions = RankingsOption
     above = {
         (grid.data, grid.reading, model): grid.baselines[model].claim(1, grid.facts)
         for grid in grids
-        for model in grid.models
+        for model in grid.outcomes
     }
     steps, is_above = decide_changes(
         {(*step.about.values(), step.before): step for step in _steps(grids, group_of)},
@@ -315,10 +315,6 @@ class ColumnHits(NamedTuple):
     baselines: Mapping[str, RunBaselines]
 
     @property
-    def models(self) -> list[str]:
-        return list(self.outcomes)
-
-    @property
     def recipe(self) -> str:
         return combined("", [outcome.recipe("") for outcome in self.outcomes.values()], " and ")
 
@@ -329,7 +325,7 @@ class ColumnHits(NamedTuple):
         return np.array([[one.hits(k)[at].mean() for k in CUTS] for one, at in pairs])
 
     def means_of(self, models: Sequence[str]) -> Floats:
-        return self.means[[self.models.index(model) for model in models]]
+        return self.means[[list(self.outcomes).index(model) for model in models]]
 
 
 def column_hits(data: str, reading: str, outcomes: dict[str, RunFacts]) -> ColumnHits:
@@ -416,7 +412,7 @@ def averaged(grids: Sequence[ColumnHits], reading: str) -> list[Column]:
 
 def _in_all(grids: Sequence[ColumnHits]) -> list[str]:
     """Return the models that every column has, in the order of the first."""
-    return [model for model in (grids[0].models if grids else []) if all(model in grid.models for grid in grids)]
+    return [model for model in (grids[0].outcomes if grids else []) if all(model in grid.outcomes for grid in grids)]
 
 
 def accuracy_difference(grid: ColumnHits, first: str, second: str, name: str) -> Estimate:
