@@ -353,12 +353,11 @@ def _ranking(rows: Rows, place: int) -> _Ranking | None:
 def _pairs(asked: Mapping[int, Mapping[str, Sequence[_Ranking]]]) -> dict[tuple[str, str], dict[int, _Compared]]:
     """Compare each two values, in order of appearance, by fact."""
     values = dict.fromkeys(value for own in asked.values() for value in own)
-    pairs: dict[tuple[str, str], dict[int, _Compared]] = {}
-    for pair in combinations(values, 2):
-        for fact, own in asked.items():
-            if {*pair} <= own.keys():
-                pairs.setdefault(pair, {})[fact] = _compared(*(own[value] for value in pair))
-    return pairs
+    pairs = {
+        pair: {fact: _compared(*(own[value] for value in pair)) for fact, own in asked.items() if {*pair} <= own.keys()}
+        for pair in combinations(values, 2)
+    }
+    return {pair: compared for pair, compared in pairs.items() if compared}
 
 
 def _compared(first: Sequence[_Ranking], second: Sequence[_Ranking]) -> _Compared:

@@ -142,12 +142,12 @@ class RandomOrder:
 
     def _each(self, value: Callable[[Floats], float]) -> Floats:
         """:param value: takes the chance that the first r have no gold answer, r = 0 … others + 1."""
-        values = []
-        for others, golds in self._pairs.T.astype(int):
-            left = np.arange(others, -1, -1, dtype=float)
-            none = np.cumprod(left / (left + golds)) if others + golds else left
-            values.append(value(np.concatenate([[1.0], none])) if others + golds else np.nan)
-        return np.array(values)[self._pair.reshape(-1)]
+        values = np.full(self._pairs.shape[1], np.nan)
+        for at, (others, golds) in enumerate(self._pairs.T.astype(int)):
+            if others + golds:
+                left = np.arange(others, -1, -1, dtype=float)
+                values[at] = value(np.concatenate([[1.0], np.cumprod(left / (left + golds))]))
+        return values[self._pair.reshape(-1)]
 
 
 def baselines(rows: Rows) -> dict[str, BaselineRanks | RandomOrder]:

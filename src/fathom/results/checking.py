@@ -132,11 +132,10 @@ def check_baselines(
 
     def is_above(draw: Draw) -> bool:
         exchanged_own, exchanged_baseline = exchanged(own, known[strongest], sample, draw)
-        compared = []
-        for baseline, values in (known | {strongest: exchanged_baseline}).items():
-            fixed = baseline == RANDOM
-            numbers = estimates.over_baseline(exchanged_own, values, sample, "", fixed=fixed)
-            compared.append(BaselineComparison(baseline, *numbers))
+        compared = [
+            BaselineComparison(name, *estimates.over_baseline(exchanged_own, values, sample, "", fixed=name == RANDOM))
+            for name, values in (known | {strongest: exchanged_baseline}).items()
+        ]
         return decide({name: above_chance(name, compared)})[name].holds
 
     return _rate(f"{name} knows more than the baselines", is_above, seed)

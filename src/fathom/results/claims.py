@@ -198,10 +198,10 @@ def decide(claims: Mapping[Key, Claim | None]) -> dict[Key, Decision]:
 
 def decide_by_name(claims: Iterable[Claim]) -> dict[str, Decision]:
     """Decide claims that have different names, by these names; see :func:`decide`."""
-    named: dict[str, Claim] = {}
-    for claim in claims:
-        if named.setdefault(claim.name, claim) is not claim:
-            raise ValueError(f"two claims have the name {claim.name!r}")
+    every = list(claims)
+    named = {claim.name: claim for claim in every}
+    if len(named) < len(every):
+        raise ValueError(f"two claims have one name among {', '.join(named)}")
     return decide(named)
 
 
@@ -246,12 +246,11 @@ def _evidence(claim: Claim) -> _Evidence:
     opposing: dict[str, float] = {}
     for contrast in claim.contrasts:
         estimate = contrast.estimate
-        if whys[contrast.name] or estimate is None or estimate.p_value is None:
-            continue
-        agrees = _sign(estimate) == (contrast.sign or direction)
-        supporting[contrast.name] = estimate.p_value if agrees else 1.0
-        if contrast.sign and contrast.refutes and _sign(estimate) == -contrast.sign:
-            opposing[contrast.name] = min(1.0, directed * estimate.p_value)
+        if not whys[contrast.name] and estimate is not None and estimate.p_value is not None:
+            agrees = _sign(estimate) == (contrast.sign or direction)
+            supporting[contrast.name] = estimate.p_value if agrees else 1.0
+            if contrast.sign and contrast.refutes and _sign(estimate) == -contrast.sign:
+                opposing[contrast.name] = min(1.0, directed * estimate.p_value)
     if not supporting:
         return _Evidence(claim, supporting, None, None, False, missing, untested)
     weakest, p_value = max(supporting.items(), key=lambda pair: pair[1])

@@ -117,10 +117,14 @@ def readings_table(queryset: QuerySet) -> Table:
 def _totals(queryset: QuerySet) -> Table:
     cardinalities = sorted({query.groups.get("cardinality", "") for query in queryset.queries} - {""})
     parts: list[tuple[str, QuerySet, list[Query]]] = [("all", queryset, list(queryset.queries))]
-    for name in cardinalities:
-        parts.append((name, queryset, [query for query in queryset.queries if query.groups.get("cardinality") == name]))
-    for name, ids in queryset.subsets.items():
-        parts.append((f"subset {name}", queryset, [query for query in queryset.queries if query.id in ids]))
+    parts += [
+        (name, queryset, [query for query in queryset.queries if query.groups.get("cardinality") == name])
+        for name in cardinalities
+    ]
+    parts += [
+        (f"subset {name}", queryset, [query for query in queryset.queries if query.id in ids])
+        for name, ids in queryset.subsets.items()
+    ]
     rows = (
         (
             name,

@@ -316,14 +316,17 @@ class RunNumbers:
             [[binned[key].labels[query]] if key in binned else rows.values_of(query, key) for key in by]
             for query in range(len(rows.query_ids))
         ]
-        places_of: dict[tuple[str, tuple[Any, ...]], list[int]] = {}
-        for place, (query, template, scoring) in enumerate(
-            zip(rows.query.tolist(), rows.template.tolist(), rows.scoring, strict=True)
-        ):
-            own = {"template": [template], "scoring": [scoring]}
-            choices = [own.get(key, values) for key, values in zip(by, of_query[query], strict=True)]
-            for keys in product(*choices):
-                places_of.setdefault((scoring, keys), []).append(place)
+        predictions = enumerate(zip(rows.query.tolist(), rows.template.tolist(), rows.scoring, strict=True))
+        places_of = grouped(
+            ((scoring, keys), place)
+            for place, (query, template, scoring) in predictions
+            for keys in product(
+                *(
+                    {"template": [template], "scoring": [scoring]}.get(key, values)
+                    for key, values in zip(by, of_query[query], strict=True)
+                )
+            )
+        )
         order = {scoring: number for number, scoring in enumerate(rows.scorings)}
 
         def in_order(part: tuple[str, tuple[Any, ...]]) -> tuple[Any, ...]:

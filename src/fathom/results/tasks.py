@@ -188,12 +188,8 @@ class ByFrequency(NamedTuple):
     def claim(self, line: TaskLine) -> Claim | None:
         """Declare that the MRR of a line's finest answers is above the baseline's; None where nothing was scored."""
         places = line.scored_places
-        asked = [(line.rows, query) for query in line.rows.query[places].tolist()]
-        return (
-            self.claim_of_items(line.setting.task, asked, line.rows.reciprocal_of_finest()[places])
-            if line.numbers
-            else None
-        )
+        asked = [(line.rows, query) for query in line.rows.query[places].tolist()] if line.numbers else []
+        return self.claim_of_items(line.setting.task, asked, line.rows.reciprocal_of_finest()[places])
 
     def claim_of_items(self, task: str, asked: Sequence[tuple[Rows, int]], reciprocal: Floats) -> Claim | None:
         """Declare it of 1 / rank of items, shape (n).
@@ -344,12 +340,11 @@ class Tasks(NamedTuple):
 def tasks_of(run: RunFolder, rows: Rows) -> Tasks:
     """Return all lines of a run, and what they claim."""
     lines, baselines = lines_of(run, rows, ""), baselines_of(run, rows)
-    claims = {}
-    for place, line in enumerate(lines):
-        baseline = baselines.get(line.setting.task)
-        claim = baseline and baseline.claim(line)
-        if claim is not None:
-            claims[place] = claim
+    claims = {
+        place: claim
+        for place, line in enumerate(lines)
+        if (baseline := baselines.get(line.setting.task)) and (claim := baseline.claim(line))
+    }
     return Tasks(lines, baselines, claims)
 
 
@@ -371,7 +366,9 @@ def task_table(tasks: Tasks, decisions: Mapping[int, Decision], notes: Sequence[
         for place, line in enumerate(lines):
             if line.setting.task != task:
                 continue
-            own = {"template": _template(line), "masks": line.setting.masks, "pooling": line.setting.pooling}
+            has_own = line.setting.prompt == EACH_ITEM
+            prompt = f"sentence {line.template + 1} of each item" if has_own else line.setting.prompt
+            own = {"template": prompt, "masks": line.setting.masks, "pooling": line.setting.pooling}
             about = {"task": task, "by": "model"} | {name: own[name] for name in shown}
             verdict = verdict_text(decisions.get(place))
             counts = {"n": line.items, "unscored": line.unscored, "verdict": verdict}
@@ -387,8 +384,3 @@ def measured(numbers: Mapping[str, Estimate], names: Sequence[str] = MEASURED) -
     """Return the estimates of some names, undefined where there is none."""
     nothing = point_estimate(NO_RANKS if numbers else NOTHING)
     return {name: numbers.get(name, nothing) for name in names}
-
-
-def _template(line: TaskLine) -> str:
-    """Return the template, or the number of the sentence if each item has its own."""
-    return line.setting.prompt if line.setting.prompt != EACH_ITEM else f"sentence {line.template + 1} of each item"

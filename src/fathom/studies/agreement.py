@@ -174,11 +174,16 @@ def plots(findings: Agreements) -> list[Plot | Panels]:
     """
     known = [pair.tokens[fact] for pair in findings.pairs for fact, *_ in pair.ranks.points if fact in pair.tokens]
     ends = (min(known), max(known)) if known else (0, 0)
-    panels = []
-    for pair in findings.pairs:
-        title = f"{pair.model}, {pair.data}\nr = {pair.ranks.log_ranks.value:.3f} on log ranks"
-        x, y, last = f"rank by {pair.first}", f"rank by {pair.second}", pair is findings.pairs[-1]
-        panels.append(Plot("agreement", partial(_draw, pair, ends, last), x, y, title))
+    panels = [
+        Plot(
+            "agreement",
+            partial(_draw, pair, ends, pair is findings.pairs[-1]),
+            f"rank by {pair.first}",
+            f"rank by {pair.second}",
+            f"{pair.model}, {pair.data}\nr = {pair.ranks.log_ranks.value:.3f} on log ranks",
+        )
+        for pair in findings.pairs
+    ]
     return [Panels("agreement", panels) if len(panels) > 1 else panels[0]]
 
 

@@ -89,11 +89,12 @@ def _shared(
         "difference": difference(means[0], means[1], sample, combined(title, recipes)),
         "Pearson r": correlation(means[0], means[1], sample, related),
     }
-    rows = []
-    for relation in both:
-        scores = dict(zip(names, (side[relation] for side in sides), strict=True))
-        counts = {f"facts {name}": score.n for name, score in scores.items()}
-        rows.append({"model": model, "relation": relation, **counts, **scores})
+    rows: list[Row] = [
+        {"model": model, "relation": relation}
+        | {f"facts {name}": side[relation].n for name, side in zip(names, sides, strict=True)}
+        | {name: side[relation] for name, side in zip(names, sides, strict=True)}
+        for relation in both
+    ]
     return row, rows, (len(relations[0]) - len(both), len(relations[1]) - len(both))
 
 

@@ -213,8 +213,8 @@ def by_frequency_of_others(
     """
     of_subject: dict[str, list[int]] = {}
     for subject, golds in items:
-        of_subject.setdefault(subject, []).extend(golds)
-    counts = np.bincount([gold for golds in of_subject.values() for gold in golds], minlength=candidates)
+        of_subject[subject] = [*of_subject.get(subject, ()), *golds]
+    counts = np.bincount([gold for _, golds in items for gold in golds], minlength=candidates)
     ends: list[tuple[float, float]] = []
     ranks = []
     for (subject, golds), further in zip(asked, known or [()] * len(asked), strict=True):
