@@ -49,7 +49,8 @@ def error_table(run: RunFolder, count: int) -> Table:
     """
     rows = Rows(run)
     body: list[tuple[Cell, ...]] = []
-    if not any(len(confident(rows, name)) for name in rows.scorings) and (written := _list_written(rows, count)):
+    is_known = any(len(confident(rows, name)) for name in rows.scorings)
+    if not is_known and (written := _list_written(rows, count)):
         columns = ("scoring", "relation", "subject", "written", "gold")
         return Table(columns, tuple(written), "Wrong written answers", notes=("the first in the run; –: none written",))
     for name in rows.scorings:
@@ -58,6 +59,10 @@ def error_table(run: RunFolder, count: int) -> Table:
         sure = rows.confidence.top_probability
         wrong.sort(key=lambda place: (-sure[place], rows.query_ids[rows.query[place]], rows.template[place]))
         body += [_error(rows, place) for place in wrong[:count]]
+    why_unknown = (
+        f"{NO_SCORES}; a run without --max-rank keeps those of up to {KEEP_SCORES_UP_TO:,} candidates: see the best "
+        f"answers in the report (fathom report {run.path}), or probe with fewer, such as --pool relation"
+    )
     which = ("scoring", "relation", "query", "template")
     first = ("first_answer", "first_rank", "first_probability")
     return Table(
@@ -67,7 +72,7 @@ def error_table(run: RunFolder, count: int) -> Table:
         dict.fromkeys(("first_probability", "gold_probability", "uncertainty"), ".4f")
         | dict.fromkeys(("first_rank", "gold_rank"), "g"),
         hidden=frozenset({"relation", "query", "template", "first_rank", "gold_probability", "uncertainty"}),
-        notes=() if body else (_why_none(rows, run),),
+        notes=() if body else ("no wrong prediction" if is_known else why_unknown,),
     )
 
 
@@ -82,15 +87,6 @@ def _list_written(rows: Rows, count: int) -> list[tuple[Cell, ...]]:
             written = "; ".join(answers[place].as_py() or ()) or None
             body.append((scoring, rows.relations[query], rows.asked(place)[1], written, golds))
     return body
-
-
-def _why_none(rows: Rows, run: RunFolder) -> str:
-    if any(len(confident(rows, name)) for name in rows.scorings):
-        return "no wrong prediction"
-    return (
-        f"{NO_SCORES}; a run without --max-rank keeps those of up to {KEEP_SCORES_UP_TO:,} candidates: "
-        f"see the best answers in the report (fathom report {run.path}), or probe with fewer, such as --pool relation"
-    )
 
 
 def _error(rows: Rows, place: int) -> tuple[Cell, ...]:

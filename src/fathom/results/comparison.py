@@ -232,7 +232,7 @@ def pair_in_words(pair: ComparedPair, primary: Metric) -> str:
     numbers = f"{shown}, {difference_in_words(decision, _is_share(primary))}"
     text = f"{verdict} on the {pair.facts:,} facts that both answered: {numbers}."
     if decision.word == NO_DIFFERENCE and decision.smallest is not None:
-        size = _in_units(decision.smallest, primary)
+        size = f"{100 * decision.smallest:.3g} points" if _is_share(primary) else f"{decision.smallest:.3g}"
         text += (
             f" A true difference of {size} would have been found in {POWER:.0%} of cases; smaller ones remain possible."
         )
@@ -266,10 +266,6 @@ def _turned(decision: Decision) -> Decision:
     turned = first._replace(estimate=first.estimate._replace(value=-first.estimate.value))
     low, high = (None if end is None else -end for end in (decision.high, decision.low))
     return decision._replace(claim=decision.claim._replace(contrasts=(turned, *others)), low=low, high=high)
-
-
-def _in_units(value: float, primary: Metric) -> str:
-    return f"{100 * value:.3g} points" if _is_share(primary) else f"{value:.3g}"
 
 
 def _is_share(primary: Metric) -> bool:

@@ -140,10 +140,7 @@ def _totals(queryset: QuerySet) -> Table:
         tuple(rows),
         title=_title(queryset),
         formats={"random baseline": ".2%"},
-        notes=tuple(
-            note if len(note) <= 300 else f"{note[:300].rsplit(' ', 1)[0]} … (all of it: fathom data check)"
-            for note in queryset.notes
-        ),
+        notes=tuple(map(_shortened, queryset.notes)),
     )
 
 
@@ -153,6 +150,10 @@ def _pooled(queryset: QuerySet) -> list[tuple[str, QuerySet, list[Query]]]:
         return []
     data, queries, _ = pooled(queryset, queryset.queries, DATA, None)
     return [(f"all, --pool {DATA} (the cloze probe's default)", data, list(queries))]
+
+
+def _shortened(note: str, length: int = 300) -> str:
+    return note if len(note) <= length else f"{note[:length].rsplit(' ', 1)[0]} … (all of it: fathom data check)"
 
 
 def _title(queryset: QuerySet) -> str:

@@ -136,7 +136,8 @@ class Change(Tabular):
         learnt, forgotten = (percent(whole.became[what].value) for what in (LEARNT, FORGOTTEN))
         became = ("Right only after", "only before") if self.one_model else ("Learnt", "forgotten")
         sentences.append(f"{became[0]}: {learnt} of the facts; {became[1]}: {forgotten}.")
-        return [*sentences, *filter(None, [edits_sentence(self.edits)])]
+        edits = [f"{measure.name} {percent(measure.after.value)}" for measure in self.edits if measure.edits]
+        return [*sentences, *([f"Edits: {', '.join(edits)}."] if edits else [])]
 
     @property
     def tables(self) -> list[Table]:
@@ -447,12 +448,6 @@ def _successes(side: RunFacts, name: str) -> Floats:
         wanted = rows.gold[query] if true_wanted else [new_answer(rows, query)]
         values[place] = float(any(id_ in wanted for id_ in written or () if id_ is not None))
     return side.per_fact(values)
-
-
-def edits_sentence(measures: Sequence[EditMeasure]) -> str:
-    """Return "Edits: efficacy 98.0 %, specificity 71.5 %."; "" if nothing was scored."""
-    values = [f"{one.name} {percent(one.after.value)}" for one in measures if one.edits]
-    return f"Edits: {', '.join(values)}." if values else ""
 
 
 def edits_table(measures: Sequence[EditMeasure]) -> Table:

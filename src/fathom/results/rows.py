@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -483,7 +483,8 @@ class Declarations(NamedTuple):
 def read_declarations(manifest: Mapping[str, Any]) -> Declarations:
     """Read the declarations of a run of any version."""
     identity = manifest["identity"]
-    earlier = _earlier().get(identity.get("probe"), {})
+    of_probes = json.loads(Path(__file__).with_name("earlier.json").read_text(encoding="utf-8"))
+    earlier = of_probes.get(identity.get("probe"), {})
     usual: dict[str, Any] = {"scorings": {}, "headline": "metrics", "cuts": (1, 5, 10), "further": (), "by": ()}
     usual |= {"usual": {}, "recipe": {}, "way": earlier.get("way", RANKED)}
     shows = usual | manifest.get("shows", earlier)
@@ -503,11 +504,6 @@ def read_declarations(manifest: Mapping[str, Any]) -> Declarations:
         _said(identity, shows["usual"]) | shows.get("told", {}) | shows["recipe"],  # earlier runs say "told"
         tuple(notes),
     )
-
-
-@cache
-def _earlier() -> dict[str, Any]:
-    return dict(json.loads(Path(__file__).with_name("earlier.json").read_text(encoding="utf-8")))
 
 
 def _said(identity: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, str]:

@@ -366,9 +366,7 @@ def task_table(tasks: Tasks, decisions: Mapping[int, Decision], notes: Sequence[
         for place, line in enumerate(lines):
             if line.setting.task != task:
                 continue
-            has_own = line.setting.prompt == EACH_ITEM
-            prompt = f"sentence {line.template + 1} of each item" if has_own else line.setting.prompt
-            own = {"template": prompt, "masks": line.setting.masks, "pooling": line.setting.pooling}
+            own = {"template": _template(line), "masks": line.setting.masks, "pooling": line.setting.pooling}
             about = {"task": task, "by": "model"} | {name: own[name] for name in shown}
             verdict = verdict_text(decisions.get(place))
             counts = {"n": line.items, "unscored": line.unscored, "verdict": verdict}
@@ -384,3 +382,8 @@ def measured(numbers: Mapping[str, Estimate], names: Sequence[str] = MEASURED) -
     """Return the estimates of some names, undefined where there is none."""
     nothing = point_estimate(NO_RANKS if numbers else NOTHING)
     return {name: numbers.get(name, nothing) for name in names}
+
+
+def _template(line: TaskLine) -> str:
+    """Return the template, or the number of the sentence if each item has its own."""
+    return line.setting.prompt if line.setting.prompt != EACH_ITEM else f"sentence {line.template + 1} of each item"

@@ -144,7 +144,10 @@ def _of_model(probes: Sequence[ProbeValidity], decisions: Mapping[tuple[str, str
     valid = {one.name: decisions[VALID, model, one.name] for one in probes}
     sound = [one for one in probes if valid[one.name].holds and one not in failed]
     if not sound:
-        return concluded or [_none_is_valid(model, list(valid.values()))]
+        smallest = _largest_smallest(list(valid.values()))
+        found = f"; an AUROC of {0.5 + smallest:.2f} would have been found" if smallest else ""
+        none = "no probe significantly distinguishes facts that it has read from facts that it has not"
+        return concluded or [f"{model}: {none}{found}."]
     best = max(sound, key=lambda one: one.numbers["AUROC"].value)
     read, chance, fastest = best.levels[-1]["exposures"], best.numbers["chance"], min(sound, key=_seconds)
     concluded += [
@@ -159,12 +162,6 @@ def _of_model(probes: Sequence[ProbeValidity], decisions: Mapping[tuple[str, str
     concluded += _of_biases(probes, decisions)
     concluded.append(f"The cheapest of these is {fastest.name}: {_seconds(fastest):.1f} s per 1,000 facts.")
     return concluded
-
-
-def _none_is_valid(model: str, decisions: Sequence[Decision]) -> str:
-    text = f"{model}: no probe significantly distinguishes facts that it has read from facts that it has not"
-    smallest = _largest_smallest(decisions)
-    return f"{text}{f'; an AUROC of {0.5 + smallest:.2f} would have been found' if smallest else ''}."
 
 
 def _largest_smallest(decisions: Sequence[Decision]) -> float | None:

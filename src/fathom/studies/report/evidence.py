@@ -24,7 +24,6 @@ from fathom.results.rows import NATS, NONE, Floats, Ints, Rows, best_gold
 from fathom.store.folder import RunFolder
 
 Array = npt.NDArray[Any]
-_WIDTHS = {False: ("u1", "u2", "u4"), True: ("i1", "i2", "i4")}
 MISSING = -(2**31)
 """In thousandths: no number."""
 ANSWERS = 5
@@ -131,10 +130,9 @@ def narrow(numbers: Array) -> Array:
         with np.errstate(over="ignore"):
             smaller = (numbers.astype(kind) for kind in ("<f2", "<f4"))
             return next((column for column in smaller if np.array_equal(column, numbers, equal_nan=True)), numbers)
-    signed = bool(numbers.min(initial=0) < 0)
-    most = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)) - 1)
-    kind = next(kind for kind in _WIDTHS[signed] if most <= np.iinfo(kind).max)
-    return numbers.astype(f"<{kind}", copy=False)
+    low, high = int(numbers.min(initial=0)), int(numbers.max(initial=0))
+    kind = np.min_scalar_type(min(low, -high - 1) if low < 0 else high)
+    return numbers.astype(kind.newbyteorder("<"), copy=False)
 
 
 class KeptTokens(NamedTuple):
