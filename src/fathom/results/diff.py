@@ -139,13 +139,8 @@ class Change(Tabular):
         edits = [f"{measure.name} {percent(measure.after.value)}" for measure in self.edits if measure.edits]
         return [*sentences, *([f"Edits: {', '.join(edits)}."] if edits else [])]
 
-    @property
-    def tables(self) -> list[Table]:
-        """Before and after, what became of the facts, and some of them if requested."""
-        return self.tables_in("text")
-
     def tables_in(self, form: str) -> list[Table]:
-        """Return the tables, with all facts in formats for programs."""
+        """Return before and after, what became of the facts, and some of them if requested; all for programs."""
         every = form in ("json", "csv")
         tables = [_change_table(self, every), _became_table(self)]
         if not every and self.parts[0].baselines:

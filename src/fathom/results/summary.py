@@ -132,13 +132,8 @@ class Summary(Tabular):
             return [self.above] if self.above else []
         return [sentence for line in self.headlines for sentence in _sentences(line, self.model)]
 
-    @property
-    def tables(self) -> list[Table]:
-        """The headline, or the tasks, then the breakdowns, those by a number with their trend."""
-        return self.tables_in("text")
-
     def tables_in(self, form: str) -> list[Table]:
-        """Return the tables, without trends in "csv"."""
+        """Return the headline, or the tasks, then the breakdowns, those by a number with their trend, but in "csv"."""
         tables = [self.tasks or _headline_table(self, self.every or form in ("json", "csv"))]
         for one in self.breakdowns:
             tables += [_parts_table(one), *([one.trend] if one.trend and form != "csv" else [])]

@@ -12,7 +12,6 @@ import io
 import json
 import math
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -217,13 +216,13 @@ def _one_recipe(recipes: Iterable[str]) -> str:
     return combined(", ".join(names), named, " or ") if len(named) > 1 else "".join(named)
 
 
-class Tabular(ABC):
-    """Results as tables."""
+class Tabular:
+    """Results as tables. A class defines :attr:`tables`, or :meth:`tables_in` if formats differ."""
 
     @property
-    @abstractmethod
     def tables(self) -> list[Table]:
         """The tables for readers, in order."""
+        return self.tables_in("text")
 
     @property
     def answer(self) -> list[str]:
