@@ -58,7 +58,7 @@ def test_cells_by_hand(tmp_path: Path) -> None:
     assert difference == pytest.approx(0.3)
     assert beyond == pytest.approx(0.3)  # both choose among the same twenty
     assert pair.decision.holds
-    assert found.ways[0].guessing.tolist() == pytest.approx([0.05] * 100)
+    assert found.ways[0].baselines["random"].tolist() == pytest.approx([0.05] * 100)
     first, *_ = profile.conclude(found)
     assert "100 facts" in first
     assert "20.0 % known every way" in first

@@ -198,10 +198,10 @@ def decide(claims: Mapping[Key, Claim | None]) -> dict[Key, Decision]:
 
 def decide_by_name(claims: Iterable[Claim]) -> dict[str, Decision]:
     """Decide claims that have different names, by these names; see :func:`decide`."""
-    every = list(claims)
-    named = {claim.name: claim for claim in every}
-    if len(named) < len(every):
-        raise ValueError(f"two claims have one name among {', '.join(named)}")
+    named: dict[str, Claim] = {}
+    for claim in claims:
+        if named.setdefault(claim.name, claim) is not claim:
+            raise ValueError(f"two claims have the name {claim.name!r}")
     return decide(named)
 
 
