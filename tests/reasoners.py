@@ -698,7 +698,7 @@ class Simulated(NamedTuple):
 def simulated(
     study: str, data: QuerySet, patterns: Patterns, seed: int, options: int = 20, items: int = 60
 ) -> Simulated:
-    """Make the texts of "entailment", "chains" or "choice", about one pair of pseudowords.
+    """Make the texts of "entailment", "chains" or "choice".
 
     :param items: largest number for each task.
     """
@@ -706,14 +706,15 @@ def simulated(
     tested = replace(data, queries=tuple(query for query in data.queries if query.id in few), whole=data)
     rules = [rule for rule in RULES if arguments(tested, patterns, rule)[0]]
     chains = study == "chains"
-    how = (1, 2, 3) if chains else (1,), (PLAIN, SHUFFLED) if chains else (PLAIN,), 1, seed
+    pairs = 2 if study == "choice" else 1  # of a choice, one guess is right too often
+    how = (1, 2, 3) if chains else (1,), (PLAIN, SHUFFLED) if chains else (PLAIN,), pairs, seed
     texts = argument_queries(tested, patterns, rules, *how, (COMBINES,) if chains else (COMBINES, REMEMBERS))
     if study != "choice":
         readings = [Reading(query.sentences[0].text, query.relation) for query in texts.queries]
         spaces = {name: Names(space.names) for name, space in texts.candidates.items()}
         names = [spaces[query.candidates] for query in texts.queries]
         return Simulated(study, texts.queries, readings, names, solved_items(asked_texts(texts)))
-    nonce = NonceWords(excerpt_of(data, patterns), rules, 1, seed)
+    nonce = NonceWords(excerpt_of(data, patterns), rules, pairs, seed)
     asked = choices(nonce.put_in(texts), options, seed, sharing_words=True)
     queries = [query for query in asked.queries if len(asked.candidates[query.id]) > 1]
     individuals = {word.lower() for words in nonce.of_rule.values() for word in words}

@@ -33,6 +33,8 @@ from fathom_build.options import ChoicesBuildOptions
 Rows = list[Json]
 GIVEN, OMITTED = "22", "02"
 """Endings of the files with and without P1."""
+_PAIRS = 2
+"""Pairs of nonce words, so that a lucky guess of one altered question takes no verdict."""
 
 
 class BuiltChoices(NamedTuple):
@@ -154,8 +156,8 @@ def _arguments(
 ) -> dict[str, Rows]:
     """Phrase arguments and their altered texts about nonce words."""
     conclusions = (COMBINES, REMEMBERS, COUNTERFACTUAL)
-    texts = argument_queries(data, patterns, list(RULES), (1,), (PLAIN,), 1, options.seed, conclusions)
-    words = NonceWords(excerpt_of(data.whole or data, patterns), list(RULES), 1, options.seed)
+    texts = argument_queries(data, patterns, list(RULES), (1,), (PLAIN,), _PAIRS, options.seed, conclusions)
+    words = NonceWords(excerpt_of(data.whole or data, patterns), list(RULES), _PAIRS, options.seed)
     items = choices(words.put_in(texts), options.options, options.seed, hierarchy.right_too, sharing_words=True)
     premises = {
         query.id: f"{task}/{number}" for task, own in _by_task(memorizing).items() for number, query in enumerate(own)

@@ -153,7 +153,8 @@ def test_memory_is_used_by_who_remembers_half(built):
         assert bool(expected) == any(one.holds for one in uses.values())
         if known == 1.0:
             assert all(one.word == UNDETERMINED for one in uses.values())
-            assert uses["rdfs2"].reason == "premise 1 of 59 of 59 items is remembered: 10 of each kind are needed"
+            count = r"premise 1 of (\d+) of \1 items is remembered: 10 of each kind are needed"
+            assert re.fullmatch(count, uses["rdfs2"].reason)
 
 
 def test_a_limit_that_is_too_small_names_a_larger_one(things):
@@ -186,15 +187,16 @@ def test_entailment_from_end_to_end(things, small, tmp_path, monkeypatch, answer
         NO_DIFFERENCE if remembers else UNDETERMINED,
     ]
     if not remembers:
-        assert mentioned(found.conclusions[1].decision.reason, "premise 1 of", "of 100 items is remembered")
-    assert {text: number.n for one in found.conclusions for text, number in one.over.items()} == dict.fromkeys(
-        {*NEEDED[COMBINES], *NEEDED[REMEMBERS]}, 100
-    )
+        assert mentioned(found.conclusions[1].decision.reason, "premise 1 of", "of 88 items is remembered")
+    counts = [{text: number.n for text, number in one.over.items()} for one in found.conclusions]
+    guessed = [one.excluded for one in found.conclusions]
+    assert counts == [dict.fromkeys(NEEDED[COMBINES], 100), dict.fromkeys(NEEDED[REMEMBERS], 88)]
+    assert guessed == [0, 12], "the answers of things whose numbers are alike"
     [shares] = found.counterfactuals
     if answerer is reader:
         assert (shares["text"].value, shares["memory"].value, shares["items"]) == (1.0, 0.0, 100)
         [gain] = [contrast for contrast in found.conclusions[0].decision.claim.contrasts if contrast.name == "gain"]
-        assert gain.estimate.value > 0.8
+        assert 0.6 < gain.estimate.value < 0.75, "the best of 36 random ranks among 132 is about 3"
     assert any("smallest" in note for table in entailment.tables(found) for note in table.notes)
 
 
@@ -246,21 +248,21 @@ def test_choice_from_end_to_end(things, tmp_path, answerer):
     model = Reasoning(answerer, world, words)
     options = {"relations": ("subClassOf", "rdfs9-altered")}
     run = fathom.probe("choice", model, tmp_path / "built", tmp_path / "run", **options).folder
-    assert stated(summarise(run).notes, "2,160 queries", "altered texts")
+    assert stated(summarise(run).notes, "12,480 queries", "altered texts")
     found = choice.analyse([run])
-    expected = [SIGNIFICANT, SIGNIFICANT] if answerer is reasoner else [NO_DIFFERENCE, NO_DIFFERENCE]
-    assert [one.decision.word for one in found.conclusions] == expected
+    expected = [answerer is reasoner] * 2
+    assert [one.decision.holds for one in found.conclusions] == expected
     if answerer is copies_if_stated:
         assert [(one["text"].value, one["memory"].value) for one in found.counterfactuals] == [(1.0, 0.0)]
     asked = EntailmentStudyOptions(rules=("rdfs9",), pairs=2, options=8)
     chat = Reasoning(answerer, world, words)
     also = entailment.analyse([("chat", lambda: chat)], things, asked, tmp_path / "chat", quiet)
-    assert [one.decision.word for one in also.conclusions] == expected
+    assert [one.decision.holds for one in also.conclusions] == expected
     with pytest.raises(BadInput, match="found the texts of the entailment or chains study"):
         choice.analyse(also.runs[-1:])
     altered = {text for text in model.seen if "Therefore" in text}
-    assert len(altered) == (OF_RULE + OF_MEMORY + 2) * 120
-    assert len(altered & chat.seen) == (OF_RULE + OF_MEMORY + 2) * 100, "templates are learnt from the other items"
+    assert len(altered) == 2 * (OF_RULE + OF_MEMORY + 2) * 120
+    assert len(altered & chat.seen) == 2 * (OF_RULE + OF_MEMORY + 2) * 100, "templates are learnt from the other items"
 
 
 # --- texts by hand
@@ -539,7 +541,7 @@ def test_what_similar_items_answer_needs_no_memory():
     solved = solving(texts)
     alike = {"arch bridge", "arched bridge", "sonata", "sonatina"}
     for name in ("neighbour", "neighbour by letters"):
-        assert alike <= set(solved[name]) <= {text.item for text in texts} - {"lake"}
+        assert alike <= set(solved[name])
     assert solved["frequency"] == ["lake", "qqq", "zyx"], "each other answer has two items or fewer"
 
 

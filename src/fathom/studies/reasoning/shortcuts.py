@@ -129,7 +129,8 @@ def solved_items(texts: Iterable[AskedText]) -> dict[Place, dict[str, frozenset[
     """Return the items that each shortcut solves, for each rule of :data:`REMEMBERS`."""
     by_place = grouped((text.place, text) for text in texts if (text.place[0], text.given) == (REMEMBERS, WHOLE))
     solved = {}
-    for place, own in by_place.items():
+    for place, asked in by_place.items():
+        own = list({text.item: text for text in asked}.values())  # an item may be asked about several pairs
         items = _Items(own)
         solved[place] = {
             name: frozenset(
