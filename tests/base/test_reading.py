@@ -490,7 +490,7 @@ ALLOWED = {
     "fathom/probes/run/imported.py": {"read_bytes": OWN},
     "fathom/studies/report/page.py": {"read_text": RESOURCE, "read_bytes": OWN},
     "fathom/studies/report/serve.py": {"read_text": "its own page, and the report that it has just made"},
-    "fathom/results/declarations.py": {"json.loads": RESOURCE, "read_text": RESOURCE},
+    "fathom/results/rows.py": {"json.loads": RESOURCE, "read_text": RESOURCE},
     "fathom/store/files.py": {"open": "writes"},
     "fathom/store/journal.py": {"open": "writes"},
     "fathom/store/vectors.py": {"open": "writes", "np.load": GUARDED},

@@ -109,7 +109,7 @@ def test_what_is_no_graph_is_said(monkeypatch, capsys):
     from fathom.cli import main
 
     sentences = replace(read("geography"), graph=None)
-    monkeypatch.setattr("fathom.data.formats.read", lambda path, columns: sentences)
+    monkeypatch.setattr("fathom.cli.data.read", lambda path, columns: sentences)
     monkeypatch.setattr(sys, "argv", ["fathom", "data", "leakage", "geography"])
     with pytest.raises(SystemExit) as stop:
         main()
