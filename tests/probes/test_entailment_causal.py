@@ -99,7 +99,9 @@ def check_scores(model, found, many=90):
         count = len(next(iter(pairs.values()))) // 2
         groups = {row["query_id"]: dict(row["groups"]) for row in run.queries().to_pylist()}
         rows = run.predictions().to_pylist()
-        for row in (rows[place] for place in np.random.default_rng(0).permutation(len(rows))[:many]):
+        drawn = [rows[place] for place in np.random.default_rng(0).permutation(len(rows))]
+        of_each_text = {groups[row["query_id"]]["given"]: row for row in drawn}
+        for row in [*drawn[:many], *of_each_text.values()]:
             about = groups[row["query_id"]]
             own, pair = pairs[about["rule"]], int(about["pair"])
             places = {"<x>": 2 * pair, "<y>": 2 * pair + 1}
@@ -123,6 +125,34 @@ def test_scores_equal_a_loop(model, folder, tmp_path):
     altered = {WHOLE, *NEEDED[COMBINES], *NEEDED[REMEMBERS], OF_TEXT, OF_MEMORY}
     assert {given for _, given in seen} == {*GIVEN, *altered, "remembered"}
     assert {row["scoring"] for row in of_words(found).predictions().to_pylist()} == {"sum/conditional"}
+
+
+def test_a_search_ranks_like_all_candidates(folder, tmp_path, monkeypatch):
+    """Ranks, those of each gold answer and the ten best; a pseudoword after the answer (rdfs7) takes all candidates."""
+    model = causal("LlamaForCausalLM", byte_level(texts_of(folder) * 3))
+    searched: set[str] = set()
+    search = CausalEntailmentProbe._searched
+
+    def noting(probe, queries, texts):
+        searched.update(query.relation for query in queries)
+        return search(probe, queries, texts)
+
+    monkeypatch.setattr(CausalEntailmentProbe, "_searched", noting)
+    found = asked(model, folder, tmp_path / "searched", list(RULES), limit=20)
+    assert searched == set(RULES) - {"rdfs7"}
+    monkeypatch.setattr(CausalEntailmentProbe, "_can_search", lambda *given: False)
+    whole = asked(model, folder, tmp_path / "whole", list(RULES), limit=20)
+    compared = 0
+    for fast, slow in zip(found.runs[-3:], whole.runs[-3:], strict=True):
+        rows = {row["query_id"]: row for row in slow.predictions().to_pylist()}
+        for row in fast.predictions().to_pylist():
+            other = rows[row["query_id"]]
+            for column in ("rank", "rank_optimistic", "rank_pessimistic", "gold_ranks", "scored_tokens", "gold_tokens"):
+                assert row[column] == other[column], (column, row["prompt"])
+            assert row["top_ids"] == other["top_ids"]
+            np.testing.assert_allclose(row["top_scores"], other["top_scores"], atol=1e-4)
+            compared += 1
+    assert compared > 1000
 
 
 def test_small_batches(folder, tmp_path):
@@ -168,6 +198,7 @@ def test_who_reasons_is_distinguished_from_who_does_not(tmp_path, monkeypatch):
         found = score_columns(query, space, scores, [1] * len(query.gold), [1] * len(space), top_k=10)
         return found | {"scores": None}
 
+    monkeypatch.setattr(CausalEntailmentProbe, "_can_search", lambda *given: False)
     monkeypatch.setattr(CausalEntailmentProbe, "_answer", answer)
     of_memory = lambda probe, wording, queries, space: {query.id: [answer(probe, query)] for query in queries}  # noqa: E731
     monkeypatch.setattr(StatementProbe, "_scored", of_memory)

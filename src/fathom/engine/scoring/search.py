@@ -56,26 +56,32 @@ class SearchPlan(SearchGoal):
 
 
 def search(
-    model: Model, answers: AnswerTrie, questions: Sequence[SearchQuestion], plan: SearchPlan, budget: Budget
+    model: Model,
+    answers: AnswerTrie,
+    questions: Sequence[SearchQuestion],
+    plan: SearchPlan,
+    budget: Budget,
+    vectors: Tensor | None = None,
 ) -> list[SearchResult]:
     """Rank the gold answers of *questions*, which run together.
 
     :param model: causal, with :meth:`~fathom.engine.models.base.Model.refuses_cache` None.
     :param questions: prompts and longest answers within the model's window.
+    :param vectors: of inputs in prompts that are no tokens, shape (rows, d).
     :raises RunFailed: out of memory with the smallest pass.
     """
     if not questions:
         return []
     with torch.inference_mode():
         states = [_State(question, answers, plan) for question in questions]
-        reader = _Reader(model, answers, states, budget)
+        reader = _Reader(model, answers, states, budget, vectors)
         start = budget.attempt(reader.begin)
         if start is None:
             middle = (len(questions) + 1) // 2
             parts = questions[:middle], questions[middle:]
-            return [result for part in parts for result in search(model, answers, part, plan, budget)]
+            return [result for part in parts for result in search(model, answers, part, plan, budget, vectors)]
         Walk(answers, states, reader).run(*start)
-        if budget.evidence.begins(model, "an exact search"):
+        if vectors is None and budget.evidence.begins(model, "an exact search"):
             states[0].compare(model, budget)
         return [state.searched() for state in states]
 
@@ -121,8 +127,10 @@ class _Memory(NamedTuple):
 
 
 class _Reader:
-    def __init__(self, model: Model, answers: AnswerTrie, states: Sequence[_State], budget: Budget) -> None:
-        self.model, self.answers, self.states, self.budget = model, answers, states, budget
+    def __init__(
+        self, model: Model, answers: AnswerTrie, states: Sequence[_State], budget: Budget, vectors: Tensor | None
+    ) -> None:
+        self.model, self.answers, self.states, self.budget, self.vectors = model, answers, states, budget, vectors
         self.lengths = np.array([len(state.prompt) for state in states])
 
     def size(self, branches: Branches) -> int:
@@ -212,7 +220,7 @@ class _Reader:
         visible = np.concatenate([seen[:, needed], new.seen_by(question, node)], axis=1)
         hidden, cache = self.model.grow(
             cache,
-            self.model.embed(self._tensor(tokens)[None]),
+            self.model.embed_with(self._tensor(tokens)[None], self.vectors),
             self._tensor(positions)[None],
             None if question[0] == ALL else self._tensor(visible)[None],  # the shared prefix is a plain sequence
         )

@@ -89,8 +89,11 @@ class SearchState:
         return np.ones(len(places), dtype=bool)
 
     def knows_gold_ranks(self) -> bool:
-        """Return whether all answers above and equal to each gold answer were met, including known ones."""
-        return not self.aim.prune
+        """Return whether all answers above and equal to each gold answer were met, including known ones.
+
+        Of one gold answer they are those that its rank counts.
+        """
+        return not self.aim.prune or (len(self.gold) == 1 and not self.is_beyond())
 
     def set_gold(self, totals: Floats) -> None:
         """:param totals: log-likelihoods of the gold answers in nats, shape (gold,)."""
