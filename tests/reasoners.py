@@ -706,7 +706,7 @@ def simulated(
     tested = replace(data, queries=tuple(query for query in data.queries if query.id in few), whole=data)
     rules = [rule for rule in RULES if arguments(tested, patterns, rule)[0]]
     chains = study == "chains"
-    pairs = 2 if study == "choice" else 1  # of a choice, one guess is right too often
+    pairs = 1 if study == "entailment" else 2  # of choices and long chains, one guess in many texts is right too often
     how = (1, 2, 3) if chains else (1,), (PLAIN, SHUFFLED) if chains else (PLAIN,), pairs, seed
     texts = argument_queries(tested, patterns, rules, *how, (COMBINES,) if chains else (COMBINES, REMEMBERS))
     if study != "choice":
