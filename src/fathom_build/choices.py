@@ -23,7 +23,7 @@ from fathom.data.prompts.alterations import COMBINES, COUNTERFACTUAL, PLAIN, REM
 from fathom.data.prompts.choices import NO_DISTRACTOR, Choices, choices, drawn_options, right_answers
 from fathom.data.prompts.nonce import NonceWords, excerpt_of
 from fathom.data.prompts.ontology import LIMITED, RULES, TASKS, Patterns, few_items, one_answer, one_of
-from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.data.templates import ANSWER, SUBJECT
@@ -168,7 +168,7 @@ def _arguments(
             | {"premise": premises[query.groups["item"]]}
             | {key: query.groups[key] for key in ("conclusion", "given", "order")}
             for query in queries
-            if query.unscored is None and query.groups["item"] in premises
+            if unrankable(query, items.candidates[query.id]) is None and query.groups["item"] in premises
         ]
         for rule, queries in items.by_relation().items()
         if queries

@@ -89,7 +89,7 @@ REASONS = {
     "calibration": ("embedding", "no confidence"),
     "validity": ("no planted.jsonl", "--design"),
     "memory-slope": ("fathom kgc evaluate", "found 5"),
-    "items": ("continent", "among 6 candidates", "--pool"),
+    "items": ("several runs of", "give one of each model"),
     "choice": ("expected a run on OntoProbe's", "found no memorising task"),
     "compute-time": ("was not timed", "exclusive: true"),
 }
@@ -99,6 +99,7 @@ REASONS_OF_RANKING = {name: REASONS[name] for name in ("calibration", "validity"
     "rankings": ("two models", "alone"),
     "perplexity": ("no perplexities", "--perplexity"),
     "memory-slope": ("fathom kgc evaluate", "found 2"),
+    "items": REASONS["items"],
 }
 
 

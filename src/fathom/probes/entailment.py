@@ -353,7 +353,7 @@ class CausalEntailmentProbe(ShardedProbe):
         )
 
     def _searched(self, queries: Sequence[Query], texts: Mapping[str, PseudowordText]) -> dict[str, Columns]:
-        """Rank gold answers by exact search, which runs about a tenth of the tokens of all candidates."""
+        """Rank gold answers by exact search, which runs fewer tokens than all candidates have."""
         alike: dict[tuple[tuple[int, ...], ...], list[Query]] = {}
         for query in queries:
             alike.setdefault(texts[self._text(query)].rest, []).append(query)
@@ -365,13 +365,13 @@ class CausalEntailmentProbe(ShardedProbe):
                 for query in own
             ]
             trie = AnswerTrie(rest, space.ids)
-            results = search(self.model, trie, questions, SearchPlan(TOP), self.budget, self._vectors)
-            for query, result in zip(own, results, strict=True):
+            results = search(self.model, trie, questions, SearchPlan(TOP, one_gold=True), self.budget, self._vectors)
+            for query, found in zip(own, results, strict=True):
                 [place] = space.places(query.gold)
                 tokens: Columns = {"gold_tokens": [texts[self._text(query)].answers[place]]}
-                if result.result.unscored is None:
+                if found.result.unscored is None:
                     tokens["scored_tokens"] = len(rest[place])
-                columns[query.id] = result_columns(result.result, space) | tokens
+                columns[query.id] = result_columns(found.result, space) | tokens
         return columns
 
     def _answer(self, query: Query, text: PseudowordText, scores: NDArray[np.float64]) -> Columns:

@@ -29,11 +29,13 @@ class SearchGoal:
     :param top_k: length of the top list.
     :param max_rank: stop looking for the rank after that many better answers; None for no limit.
     :param prune: false to score all answers.
+    :param one_gold: each question has one gold answer, so that its rank among all is known in spite of pruning.
     """
 
     top_k: int = 10
     max_rank: int | None = None
     prune: bool = True
+    one_gold: bool = False
 
 
 class SearchResult(NamedTuple):
@@ -89,11 +91,8 @@ class SearchState:
         return np.ones(len(places), dtype=bool)
 
     def knows_gold_ranks(self) -> bool:
-        """Return whether all answers above and equal to each gold answer were met, including known ones.
-
-        Of one gold answer they are those that its rank counts.
-        """
-        return not self.aim.prune or (len(self.gold) == 1 and not self.is_beyond())
+        """Return whether all answers above and equal to each gold answer were met, including known ones."""
+        return not self.aim.prune or self.aim.one_gold
 
     def set_gold(self, totals: Floats) -> None:
         """:param totals: log-likelihoods of the gold answers in nats, shape (gold,)."""
