@@ -81,7 +81,7 @@ def _flags_of_asking() -> list[inspect.Parameter]:
     """Return the flags that may be changed when a trained model is evaluated, each naming its kinds of predictor."""
     owners: dict[str, list[Kind]] = {}
     for kind in LINKS.entries():
-        asking = kind.options.asking()
+        asking = kind.options.asking() | {"server"}
         for name in (name for name in kind.options.model_fields if name in asking):
             owners.setdefault(name, []).append(kind)
     flags = []

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from fathom.api.result import ModelSource, Out, Result, Source, read_source
 from fathom.base.errors import BadInput, FathomError, MissingExtra, refuse
-from fathom.base.options import chosen_options, parse_options
+from fathom.base.options import Given, chosen_options, parse_options
 from fathom.base.progress import ProgressSetting, detail, shown, starting
+from fathom.base.rights import refused_rights
 from fathom.probes import PROBES, Entry
 from fathom.probes.models import check_loaded, check_model, open_model
 from fathom.probes.options import HERE, ProbeOptions
 from fathom.probes.run import RunRequest, run
 from fathom.probes.run.request import command_of
-from fathom.probes.run.shards import find_finished
+from fathom.probes.run.shards import find_finished, refuse_another_run
 from fathom.results.loading import AnyRun, open_runs
 from fathom.store.folder import RunFolder
 
@@ -64,6 +65,8 @@ def probe(
             if finished is not None:
                 return Result(finished, chosen.cluster).keep_metrics()
             request = _collect(faults, lambda: RunRequest(entry, str(model), queryset, chosen))
+            if request is not None and not faults:
+                refuse_another_run(request, out)
         here = chosen is not None or "server" not in options  # else the name is not of a model to load
         local = _collect(faults, lambda: _model(model, chosen or kind(), load=not faults)) if here else None
     if faults or chosen is None or queryset is None or local is None:
@@ -120,10 +123,12 @@ def open_run(path: str | Path) -> Result:
     return Result(RunFolder.open(path))
 
 
-def resume_run(path: str | Path, progress: ProgressSetting = None) -> Result:
+def resume_run(path: str | Path, progress: ProgressSetting = None, **rights: Any) -> Result:
     """Repeat the command in a run's manifest, which finishes the run, or its part; a finished run is opened.
 
-    :raises BadInput: not a run, one without a command, or model or data have changed since.
+    :param rights: options that the command has and that no file may give: ``trust_remote_code``, ``allow_pickle``,
+        ``server``, ``key_env``, ``ray_address``.
+    :raises BadInput: not a run, one without a command, or one that needs other rights; model or data have changed.
 
     >>> run = fathom.probe("statement", "gpt2", "geography", "runs/half", limit=4, part="1/1")
     >>> fathom.resume_run("runs/half").is_complete()
@@ -132,24 +137,27 @@ def resume_run(path: str | Path, progress: ProgressSetting = None) -> Result:
     folder = RunFolder.open(path)
     if folder.is_complete():
         return Result(folder)
-    command = _command_of(folder)
+    command = _command_of(folder, rights)
     return probe(command["probe"], command["model"], command["data"], path, progress, **command["options"])
 
 
-def forecast_resumed(path: str | Path) -> Forecast:
+def forecast_resumed(path: str | Path, **rights: Any) -> Forecast:
     """Estimate all of a run that :func:`resume_run` would finish. :raises BadInput: likewise."""
-    command = _command_of(RunFolder.open(path))
+    command = _command_of(RunFolder.open(path), rights)
     return forecast(command["probe"], command["model"], command["data"], **command["options"])
 
 
-def _command_of(folder: RunFolder) -> Mapping[str, Any]:
-    """Return the command in a run's manifest. :raises BadInput: there is none."""
+def _command_of(folder: RunFolder, rights: Given) -> Given:
+    """Return the command in a run's manifest. :raises BadInput: there is none, or one without its rights."""
     command = folder.manifest["circumstances"].get("command")
     if command is None:
         raise BadInput(
             f"{folder.path} does not say which command makes it (a study, a plan or Python did): repeat that"
         )
-    return command  # type: ignore[no-any-return]
+    refuse(refused_rights(folder.path / "manifest.json", command["options"], rights))
+    options = {**command["options"], **rights}
+    parse_options(_probe_of(command["probe"])[1], options)
+    return {**command, "options": options}
 
 
 def merge_runs(runs: Sequence[AnyRun], out: str | Path) -> Result:
@@ -182,6 +190,7 @@ def run_plan(
     data: Mapping[str, str] | None = None,
     limit: int | None = None,
     device: str | None = None,
+    **rights: Any,
 ) -> PlanResult:
     """Make the runs of a plan that are missing, then its studies, tables and report, as ``fathom plan`` does.
 
@@ -193,6 +202,8 @@ def run_plan(
     :param data: where data of a preset are, by name.
     :param limit: facts of each run of a preset.
     :param device: of a preset's models.
+    :param rights: that the plan may use and that no file may give: ``allow_server=("https://…",)``, ``key_env``,
+        ``trust_remote_code``, ``allow_pickle``.
     :raises BadInput: everything that is wrong with the plan, before anything runs.
 
     >>> text = "models: [gpt2]\\ndata: [geography]\\nruns: {s: {probe: statement, limit: 4, templates: 0}}"
@@ -203,14 +214,14 @@ def run_plan(
     """
     from fathom.plans.execution import carry_out, write_report
     from fathom.plans.file import read_plan
-    from fathom.plans.options import WorkerOptions
+    from fathom.plans.options import PlanRights, WorkerOptions
 
     folder = Path(out)
     if models:
         from fathom.plans.presets import write_preset
 
         file = write_preset(file, models, data or {}, folder, limit, device)
-    plan = read_plan(Path(file), folder)
+    plan = read_plan(Path(file), folder, parse_options(PlanRights, rights))
     with shown("runs", progress) as report:
         result = carry_out(plan, folder, WorkerOptions(workers=workers), retry_failed, redo, detail, report)
     for note in write_report(result, folder):

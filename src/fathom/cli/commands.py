@@ -19,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 from fathom.base.errors import Stopped, all_of, refuse
 from fathom.base.options import Given, Group, choices_of, group_of, mark_of, nearest, parse_options, read_yaml, spelling
 from fathom.base.reading import repetition, yaml_lines
+from fathom.base.rights import missing_right
 
 if TYPE_CHECKING:  # not needed for fathom --help
     from pydantic import BaseModel
@@ -154,7 +155,7 @@ def _arguments(kinds: Sequence[type[BaseModel]], typed: Given, free: bool) -> li
         for name, value in typed.items()
         if value not in (None, [], ())
     }
-    values = (_read_config(file, kinds) if file is not None else {}) | values
+    values = (_read_config(file, kinds, values) if file is not None else {}) | values
     parts = [
         {name: _one_or_more(field, values.pop(name)) for name, field in kind.model_fields.items() if name in values}
         for kind in kinds
@@ -171,8 +172,8 @@ def _one_or_more(field: FieldInfo, value: Any) -> Any:
     return [value] if mark_of(field, "repeated") and isinstance(value, str) else value
 
 
-def _read_config(file: Path, kinds: Sequence[type[BaseModel]]) -> Given:
-    """Return the options of a YAML file by the names of their fields."""
+def _read_config(file: Path, kinds: Sequence[type[BaseModel]], typed: Given) -> Given:
+    """Return the options of a YAML file by the names of their fields. :raises BadInput: one gives a right."""
     fields = {
         spelt.lstrip("-").replace("-", "_"): name
         for kind in kinds
@@ -186,6 +187,11 @@ def _read_config(file: Path, kinds: Sequence[type[BaseModel]]) -> Given:
         f"{file}:{lines[key,]}: {why}"
         for key, name in name_of.items()
         if (why := repetition(first, name, lines[key,], f"option {name}"))
+    )
+    refuse(
+        f"{file}:{lines[key,]}: {key}: {fault}"
+        for key, value in content.items()
+        if (fault := missing_right(name_of[key], value, typed))
     )
     return {name_of[key]: value for key, value in content.items()}
 

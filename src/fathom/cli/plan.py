@@ -17,7 +17,7 @@ from fathom.base.registry import CommandEntry
 from fathom.cli.commands import single
 from fathom.cli.formats import Overwrite, PrintOptions, notes, say, say_unfinished
 from fathom.data.selection.options import Words
-from fathom.plans.options import WorkerOptions
+from fathom.plans.options import PlanRights, WorkerOptions
 
 if TYPE_CHECKING:
     from fathom.plans.file import Plan
@@ -45,7 +45,7 @@ class PlanFolder(Declared):
     redo: bool = opt(False, "Repeat the runs whose settings have changed since they were made.")
 
 
-class PlanFiles(PlanFolder):
+class PlanFiles(PlanFolder, PlanRights):
     """Options of ``fathom plan``."""
 
     plan: Path = opt(..., "YAML file: models, data, runs and studies; or a preset, such as bear or ablation.", ARGUMENT)
@@ -158,9 +158,10 @@ def _read_plan(options: PlanFiles) -> Plan:
     """Read the plan. A preset is filled in and written to its folder first, but for a dry run."""
     from fathom.plans.file import read_plan
 
+    rights = PlanRights(**{name: getattr(options, name) for name in PlanRights.model_fields})
     preset_options = {name: getattr(options, name) for name in ("models", "data", "limit", "device")}
     if not any(preset_options.values()) and options.plan.is_file():
-        return read_plan(options.plan, options.out)
+        return read_plan(options.plan, options.out, rights)
     from fathom.plans.presets import check_folder, find_preset, write_preset
 
     if not options.models:
@@ -169,9 +170,9 @@ def _read_plan(options: PlanFiles) -> Plan:
     about = options.plan, options.models, dict(place.split("=", 1) for place in options.data)
     settings: dict[str, Any] = {name: getattr(options, name) for name in ("limit", "device", "overwrite")}
     if not options.dry_run:
-        return read_plan(write_preset(*about, options.out, **settings), options.out)
+        return read_plan(write_preset(*about, options.out, **settings), options.out, rights)
     with TemporaryDirectory() as folder:
-        plan = read_plan(write_preset(*about, Path(folder), **settings), options.out)
+        plan = read_plan(write_preset(*about, Path(folder), **settings), options.out, rights)
     if not options.overwrite:
         check_folder(options.out, plan.title)
     return plan

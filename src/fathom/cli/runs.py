@@ -9,10 +9,11 @@ from typing import ClassVar, Literal
 import typer
 
 from fathom.base.errors import BadInput, refuse
-from fathom.base.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Group, also, opt
+from fathom.base.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Given, Group, also, opt
 from fathom.base.progress import starting
 from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
+from fathom.base.rights import FLAGS
 from fathom.cli.commands import add_command, new_group, single
 from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, breakdown_command, notes, say, say_unfinished
 from fathom.data.options import NewFolder
@@ -131,6 +132,15 @@ class ResumeOptions(OneRun):
         "Only print how far the run is, and the estimated time and memory of all of it; no weights are read.",
         Group.RUN,
     )
+    trust_remote_code: bool = opt(False, "Let the run go on with code that comes with its model.", Group.MODEL)
+    allow_pickle: bool = opt(False, "Let the run read .bin weights, which can run code.", Group.MODEL)
+    server: str | None = opt(None, "Let the run go on with this server, its own.", Group.SERVER)
+    key_env: str | None = opt(None, "Environment variable with the server's key.", Group.SERVER)
+    ray_address: str | None = opt(None, "Let the run go on with this Ray cluster, its own.", Group.CLUSTER)
+
+    def rights(self) -> Given:
+        """Return the rights that were typed."""
+        return {name: value for name in FLAGS if (value := getattr(self, name))}
 
 
 class ImportOptions(RunOptions):
@@ -182,9 +192,10 @@ def resume(options: ResumeOptions) -> None:
         from fathom.api import forecast_resumed, open_run, resume_run
 
     if options.dry_run:
-        say("\n".join([open_run(options.run).folder.describe(), *forecast_resumed(options.run).lines()]))
+        estimate = forecast_resumed(options.run, **options.rights())
+        say("\n".join([open_run(options.run).folder.describe(), *estimate.lines()]))
         return
-    result = resume_run(options.run)
+    result = resume_run(options.run, **options.rights())
     if not result.is_complete():
         say_unfinished(options.run, result.folder.describe())
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from fathom.base.errors import BadInput
 from fathom.base.options import Given, Seed, nearest, read_yaml, separated
 from fathom.base.reading import shown, yaml_lines
+from fathom.base.rights import FLAGS, missing_right
 from fathom.data.selection.options import Words
 from fathom.plans.kinds import KINDS, Kind
 
@@ -26,6 +27,7 @@ MESSAGES = {
     "too_short": "expected one or more",
 }
 """Kinds of pydantic's faults, in words."""
+_FLAGS = FLAGS | {"server": "--allow-server"}
 
 
 class _Part(BaseModel):
@@ -249,9 +251,14 @@ class PlanFaults:
             raise BadInput(self.lines)
 
 
-def read_content(file: Path) -> tuple[PlanContent, PlanFaults]:
-    """Read a plan, whose names are still to be checked. :raises BadInput: everything that is no plan."""
+def read_content(file: Path, typed: Given) -> tuple[PlanContent, PlanFaults]:
+    """Read a plan, whose names are still to be checked.
+
+    :param typed: the rights that were typed (:mod:`fathom.base.rights`).
+    :raises BadInput: everything that is no plan.
+    """
     content, faults = in_full(read_yaml(file)), PlanFaults(file)
+    _refuse_rights(content, typed, faults)
     if not any(content.get(name) for name in ("runs", "studies", "tables", "missing")):
         raise BadInput(f"{file}: expected runs: or studies: to make")
     try:
@@ -259,6 +266,27 @@ def read_content(file: Path) -> tuple[PlanContent, PlanFaults]:
     except ValidationError as error:
         faults.add_invalid(error, PlanContent.model_fields)
         raise BadInput(faults.lines) from error
+
+
+def _refuse_rights(content: Given, typed: Given, faults: PlanFaults) -> None:
+    for section in ("models", "data", "runs", "studies"):
+        parts = content.get(section)
+        for name, part in parts.items() if isinstance(parts, dict) else ():
+            for where, value in _values_in(part, (section, str(name))):
+                if fault := missing_right(where[-1], value, typed, _FLAGS):
+                    faults.add(where, fault)
+
+
+def _values_in(part: Any, where: Where) -> Iterator[tuple[Where, Any]]:
+    """Yield all values of a part, each with the path of its key."""
+    if isinstance(part, dict):
+        for key, value in part.items():
+            yield from _values_in(value, (*where, str(key)))
+    elif isinstance(part, list):
+        for value in part:
+            yield from _values_in(value, where)
+    elif len(where) > 2:
+        yield where, part
 
 
 def parse_added(kind: type[Content], part: _Part, where: Where, faults: PlanFaults) -> Content | None:

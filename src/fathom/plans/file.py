@@ -29,6 +29,7 @@ from fathom.plans.content import (
     with_paths,
 )
 from fathom.plans.kinds import KINDS
+from fathom.plans.options import PlanRights
 from fathom.plans.steps import PlannedStep, ProbeStep, Step
 from fathom.plans.studies import PlannedStudy, plan_studies
 from fathom.plans.tables import PlannedTable, plan_tables
@@ -59,9 +60,14 @@ class Plan(NamedTuple):
         return sorted(steps, key=lambda step: order.index(step.model))
 
 
-def read_plan(file: Path, out: Path) -> Plan:
-    """Read and check a plan. :param out: folder of its runs. :raises BadInput: everything that is wrong with it."""
-    content, faults = read_content(file)
+def read_plan(file: Path, out: Path, rights: PlanRights = PlanRights()) -> Plan:
+    """Read and check a plan.
+
+    :param out: folder of its runs.
+    :param rights: those that it may ask for.
+    :raises BadInput: everything that is wrong with it.
+    """
+    content, faults = read_content(file, rights.typed())
     _check_names(content, faults)
     runs = PlannedRuns(content, file.parent, out, faults).all()
     studies = plan_studies(content, runs, file.parent, faults)

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
-from fathom.base.options import CIRCUMSTANCE, Group, opt
+from fathom.base.options import CIRCUMSTANCE, Given, Group, opt
+from fathom.data.selection.options import Words
 from fathom.probes.options import HERE, ClusterOptions, Part
+
+
+class PlanRights(BaseModel):
+    """What the runs of a plan may do, if the plan asks for it. A file alone gives no right (fathom.base.rights)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    group: ClassVar = Group.SERVER
+
+    allow_server: Words = opt((), "Servers that the plan may query besides those on this machine: base URLs.")
+    key_env: Words = opt((), "Environment variables with keys that the plan may send to its servers.")
+    trust_remote_code: bool = opt(False, "Let the plan run code that comes with its models.", Group.MODEL)
+    allow_pickle: bool = opt(False, "Let the plan read .bin weights, which can run code.", Group.MODEL)
+
+    def typed(self) -> Given:
+        """Return the rights by the names of the options in a plan."""
+        return {**self.model_dump(exclude={"allow_server"}), "server": self.allow_server}
 
 
 class WorkerOptions(ClusterOptions):

@@ -64,6 +64,9 @@ class Probe(ABC):
         """Return choices that the options left to the model, for the identity of the run."""
         return {}
 
+    may_idle: ClassVar[Sequence[str]] = ()
+    """The options that :meth:`idle` may return."""
+
     def idle(self) -> Mapping[str, str]:
         """Return the options that can change no number for this model and data → why. They do not prevent a resume."""
         return {}

@@ -111,6 +111,8 @@ class GenerationProbe(ShardedProbe):
         kind = super().resolved() if self.server is None else {"attention": "chat"}
         return {**kind, "questions": digest}
 
+    may_idle = ("instruction",)
+
     def idle(self) -> Mapping[str, str]:
         return {**super().idle(), **({"instruction": "it concerns chats"} if self._is_plain else {})}
 

@@ -272,6 +272,8 @@ class StatementProbe(ShardedProbe):
         answers = {} if whole else SCORED_TEXT
         return super().resolved() | answers
 
+    may_idle = (*FEW_SHOT_OPTIONS, "closing", "pll", "bos")
+
     def idle(self) -> Mapping[str, str]:
         causal = self.model.attention is Attention.CAUSAL
         idle = {"pll": "it concerns masked models"} if causal else {"bos": "it concerns causal models"}

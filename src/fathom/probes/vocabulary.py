@@ -112,6 +112,8 @@ class VocabularyProbe(ShardedProbe):
         self.few_shot = few_shot_lines(options, queryset) if needs_lines else None
         self._vocabularies: dict[tuple[str, bool], _Vocabulary] = {}
 
+    may_idle = (*FEW_SHOT_OPTIONS, "bos")
+
     def idle(self) -> Mapping[str, str]:
         idle = {} if self.causal else {"bos": "it concerns causal models"}
         return idle | (dict.fromkeys(FEW_SHOT_OPTIONS, NO_LINES) if self.few_shot is None else {})

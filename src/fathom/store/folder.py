@@ -193,9 +193,7 @@ class RunFolder:
             if unrecorded := (now["resolved"].keys() & {CHAT_FRAME, CHAT_TOKENS}) - before["resolved"].keys():
                 log(f"{self.path} was begun before runs recorded what a chat template writes: it may be another day's")
                 now["resolved"] = {key: value for key, value in now["resolved"].items() if key not in unrecorded}
-            differing = list(differences(before, now))
-            if differing:
-                raise BadInput([f"{self.path} belongs to another run: choose another --out", *differing])
+            self.refuse_differences(before, now)
             if not self.is_complete() and self.manifest["plan"] != list(plan):
                 raise BadInput(
                     f"{self.path} has {len(self.manifest['plan']):,} shards, this Fathom makes {len(plan):,}: "
@@ -211,6 +209,11 @@ class RunFolder:
         more = {"shows": shows, "work": work and work._asdict()}
         write_json(self.path / "manifest.json", manifest | {name: value for name, value in more.items() if value})
         return set()
+
+    def refuse_differences(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        """:raises BadInput: the identity *now* is not the one *before*."""
+        if differing := list(differences(before, now)):
+            raise BadInput([f"{self.path} belongs to another run: choose another --out", *differing])
 
     def finished(self) -> set[str]:
         """Return the names of the finished shards."""

@@ -22,6 +22,7 @@ from fathom.base.reading import as_read_back
 from fathom.data.queries import QuerySet
 from fathom.engine.models.model_files import content_hash, gguf_file
 from fathom.engine.scoring.rows import Columns
+from fathom.probes.models import is_served
 from fathom.probes.options import HERE, EvaluationOptions, ProbeOptions
 from fathom.store.files import clear_temporaries
 from fathom.store.folder import RunFolder, compared, differences
@@ -31,6 +32,7 @@ from fathom.store.surroundings import surroundings
 
 if TYPE_CHECKING:
     from fathom.probes.base import Probe
+    from fathom.probes.run.request import RunRequest
     from fathom.probes.run.setup import RunSetup
 
 
@@ -231,19 +233,40 @@ def find_finished(
     if not folder.has_manifest() or not _decide_alone(options) or not is_finished(options.part, folder):
         return None
     before = folder.manifest["identity"]
-    now = {
-        **before,
-        "probe": probe,
-        "options": as_read_back(options.identity()),
-        "model": before["model"] | {"content_hash": content_hash([str(model)])},
-        "data": before["data"] | {"version": data.version, "content_hash": data.content_hash},
-        "seed": options.seed,
-        "version": VERSION,
-    }
+    now = _identity_now(before, probe, data, options)
+    now["model"] = before["model"] | {"content_hash": content_hash([str(model)])}
     if any(differences(compared(before), compared(now))):
         return None
     clear_temporaries(folder.path)  # of a process that was stopped as it finished
     return folder
+
+
+def refuse_another_run(request: RunRequest, out: str | Path | None) -> None:
+    """Compare an unfinished run with a request, before weights are read, code of a model runs or a server is called.
+
+    :raises BadInput: *out* belongs to another run, as its options, data, or files of its model show.
+    """
+    folder = None if out is None else RunFolder(out)
+    if folder is None or not folder.has_manifest():
+        return
+    options, idle = request.options, request.entry.load().may_idle
+    before = folder.manifest["identity"]
+    now = _identity_now(before, request.entry.name, request.source, options)
+    if os.path.isdir(request.model) and not (is_served(options) or options.adapter or options.tokenizer):
+        now["model"] = before["model"] | {"content_hash": content_hash([request.model])}
+    folder.refuse_differences(compared(before, idle), compared(now, idle))
+
+
+def _identity_now(before: Mapping[str, Any], probe: str, data: QuerySet, options: ProbeOptions) -> dict[str, Any]:
+    """Return a run's identity with what options and data decide."""
+    return {
+        **before,
+        "probe": probe,
+        "options": as_read_back(options.identity()),
+        "data": before["data"] | {"version": data.version, "content_hash": data.content_hash},
+        "seed": options.seed,
+        "version": VERSION,
+    }
 
 
 def _decide_alone(options: ProbeOptions) -> bool:
