@@ -24,7 +24,6 @@ from fathom.base.reading.files import Unreadable
 from fathom.data import fetch as fetching
 from fathom.data import formats, published
 from fathom.data.fetch import contents_of, fetch, one_source
-from fathom.data.fetch_pubmed import fetch_pubmed
 from fathom.data.options import FetchOptions
 from fathom.data.published import entry_of, read_table
 from tests.messages import mentioned, mentions, stated
@@ -468,70 +467,3 @@ def test_bad_command_lines(site, fathom):
         assert code == 2
         assert err.count("\n") == 1
         assert mentioned(err, said)
-
-
-# -------------------------------------------------------------------------------------------------------- PubMed
-
-
-def pubmed(site, *days: str, wrong: str = "") -> None:
-    """A listing as NLM's server writes it, a file for each day, and its MD5 as it stands beside it."""
-    lines = []
-    for number, day in enumerate(days, start=1):
-        name, content = f"pubmed24n{number:04}.xml.gz", f"of {day}".encode() * 500
-        site.files[f"/updates/{name}"] = content
-        told = hashlib.md5(content).hexdigest() if day != wrong else "0" * 32
-        site.files[f"/updates/{name}.md5"] = f"MD5({name})= {told}\n".encode()
-        for shown in (name, f"{name}.md5"):
-            lines.append(f'<a href="{shown}">{shown}</a>    {day} 14:03   21M')
-    site.files["/updates/"] = "\n".join(["<pre>Name   Last modified", *lines, "</pre>"]).encode()
-
-
-def months(site, first: str, last: str):
-    return fetch_pubmed(FetchOptions(from_=first, to=last, url=f"{site.url}/updates"), pause_s=0.0)
-
-
-def test_pubmeds_files_of_some_months(site, tmp_path):
-    pubmed(site, "2023-12-31", "2024-01-01", "2024-01-31", "2024-02-01")
-    got = months(site, "2024-01-01", "2024-01-31")
-    assert got.folder == tmp_path / "cache/data/pubmed-2024-01-01-2024-01-31"
-    assert sorted(path.name for path in got.folder.glob("*.gz")) == ["pubmed24n0002.xml.gz", "pubmed24n0003.xml.gz"]
-    assert (got.folder / "pubmed24n0002.xml.gz").read_bytes() == b"of 2024-01-01" * 500
-    assert not months(site, "2024-01-01", "2024-01-31").made
-    assert left_in(tmp_path / "cache/downloads") == []
-
-
-def test_pubmeds_files_are_gone_on_with(site, tmp_path):
-    """The first file breaks off after 100 bytes, and comes from there; nothing that came is asked for again."""
-    pubmed(site, "2024-01-01", "2024-01-02")
-    site.breaks = [10_000, 100]
-    months(site, "2024-01-01", "2024-01-31")
-    assert ("/updates/pubmed24n0001.xml.gz", "bytes=100-") in site.asked
-    assert [path for path, _ in site.asked].count("/updates/pubmed24n0002.xml.gz") == 1
-
-
-def test_a_file_of_pubmed_with_another_checksum(site, tmp_path):
-    pubmed(site, "2024-01-01", "2024-01-02", wrong="2024-01-02")
-    with pytest.raises(BadInput, match=mentions("pubmed24n0002.xml.gz", "MD5", "0" * 32)):
-        months(site, "2024-01-01", "2024-01-31")
-    assert not (tmp_path / "cache/data/pubmed-2024-01-01-2024-01-31").exists()
-    assert left_in(tmp_path / "cache/downloads") == []
-
-
-def test_what_is_wrong_about_pubmeds_dates(site, fathom):
-    pubmed(site, "2024-01-01")
-    site.files["/none/"] = b"<pre>nothing</pre>"
-    url = ["--url", f"{site.url}/updates/"]
-    for arguments, said in (
-        ([], "fathom data fetch pubmed --from 2022-01 --to 2022-06"),
-        (["--from", "soon", "--to", "2024"], ("--from: ", "2022-03-01, 2022-03 or 2022", "'soon'")),
-        (["--from", "2024-02", "--to", "2024-01", *url], ("--from 2024-02-01", "--to 2024-01-31")),
-        (["--from", "2023", "--to", "2023", *url], "from 2023-01-01 to 2023-12-31"),
-        (["--from", "2023", "--to", "2023", "--url", f"{site.url}/none"], ("no files of PubMed", "lines")),
-    ):
-        code, _, err = fathom("data", "fetch", "pubmed", *arguments)
-        assert (code, err.count("\n")) == (2, 1), err
-        assert mentioned(err, said)
-    assert fathom("data", "fetch", "BEAR", "--from", "2023")[0] == 2
-    code, out, _ = fathom("data", "fetch", "pubmed", "--from", "2024-01", "--to", "2024", *url)
-    assert code == 0
-    assert "fathom build cloze --input" in out

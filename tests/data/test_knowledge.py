@@ -1,4 +1,4 @@
-"""Knowledge graphs: every layout, their queries, selections, faults with lines, and the cache of big ones."""
+"""Knowledge graphs: every layout, their queries, selections, and faults with lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pytest
 from fathom.base.errors import BadInput
 from fathom.data.formats import examine, read
 from fathom.data.formats.checks import graph_notes
-from fathom.data.graph import cache
 from fathom.data.graph.queries import link_queryset
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import narrow, select
@@ -651,71 +650,6 @@ def test_unknown_split(tmp_path):
     with pytest.raises(BadInput, match=mentions("heldout", "train, dev, test")):
         narrow(data, Selection(split="heldout"))
     assert len(select(data, Selection(split="valid")).data.queries) == 1
-
-
-@pytest.fixture
-def keeping(tmp_path, monkeypatch) -> Path:
-    """Every graph is big enough to be kept, in a cache of this test."""
-    monkeypatch.setenv("FATHOM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "BIG", 1)
-    return tmp_path / "cache" / "graphs"
-
-
-def kept_hash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str | None:
-    """What the cache alone gives; None where it gives nothing."""
-
-    class NotKept(Exception):
-        pass
-
-    def assemble(*_):
-        raise NotKept
-
-    with monkeypatch.context() as patched:
-        patched.setattr("fathom.data.formats.kg.assemble", assemble)
-        try:
-            return read(folder).content_hash
-        except NotKept:
-            return None
-
-
-def test_the_cache_gives_the_same_graph(tmp_path, keeping, monkeypatch):
-    folder = small(tmp_path / "g", entity2text_txt=[*NAMES[:-1], "lyon\t"])
-    assert kept_hash(folder, monkeypatch) is None
-    first = read(folder)
-    assert kept_hash(folder, monkeypatch) == first.content_hash
-    again = read(folder)
-    assert tuple(again.queries) == tuple(first.queries)
-    assert again.notes == first.notes != ()
-
-
-def test_a_stale_or_damaged_cache_is_made_anew(tmp_path, keeping, monkeypatch):
-    folder = small(tmp_path / "g")
-    first = read(folder).content_hash
-    (file,) = keeping.glob("*/entities.arrow")
-    content = bytearray(file.read_bytes())
-    for damaged in (b"", bytes(content[:100]), bytes(content[:300]) + b"\x00\x01" + bytes(content[302:])):
-        file.write_bytes(damaged)
-        assert kept_hash(folder, monkeypatch) is None
-        assert read(folder).content_hash == first
-        assert kept_hash(folder, monkeypatch) == first
-    (about,) = keeping.glob("*/about.json")
-    about.write_text("{")
-    assert read(folder).content_hash == first
-    small(folder, train_tsv=TRAIN[:-1])
-    assert kept_hash(folder, monkeypatch) is None
-    assert read(folder).content_hash != first
-
-
-def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path, keeping):
-    keeping.parent.write_text("a file where the folder should be")
-    assert len(read(small(tmp_path / "g")).queries) == 3
-
-
-def test_faults_are_never_kept(tmp_path, keeping):
-    folder = small(tmp_path / "g", test_tsv=["lyon\ton\teu"])
-    for _ in range(2):
-        with pytest.raises(BadInput, match="unknown relation 'on'"):
-            read(folder)
 
 
 def test_counts_of_a_small_graph(tmp_path):

@@ -21,7 +21,6 @@ from fathom.data.options import ExamplesOptions, FetchModelOptions, FetchOptions
 from fathom.data.selection.options import Columns, Order
 from fathom.data.statistics import CountTokens
 
-PUBMED = "pubmed"
 STOPPED = "stopped; what has arrived is kept: the same command resumes"
 
 
@@ -128,11 +127,6 @@ def fetch(options: FetchOptions, printed: PrintOptions) -> None:
     from fathom.data.published import catalogue, entry_of, read_table
     from fathom.results.datasets import fetchable_table
 
-    if (options.name or "").casefold() == PUBMED:
-        _fetch_pubmed(options)
-        return
-    if options.from_ is not None or options.to is not None:
-        raise BadInput(f"--from and --to belong to fathom data fetch {PUBMED}")
     if options.sha256 is not None and options.url is None:
         raise BadInput("--sha256 belongs to --url, which is missing")
     entries = catalogue() | (read_table(options.table) if options.table is not None else {})
@@ -150,17 +144,6 @@ def fetch(options: FetchOptions, printed: PrintOptions) -> None:
     notes(f"no checksum of {url} was known: it is recorded, and checked from now on" for url in fetched.first)
     before = "" if fetched.made else ", fetched before"
     say(f"in {fetched.folder}{before}: type --data {' or --data '.join(fetched.typed(entry))}")
-
-
-def _fetch_pubmed(options: FetchOptions) -> None:
-    from fathom.data.fetch_pubmed import LICENCE, days_of, fetch_pubmed
-
-    first, last = days_of(options)
-    say(f"PubMed's update files from {first} to {last}\nlicence: {LICENCE}")
-    with stoppable(STOPPED), shown("bytes") as progress:
-        fetched = fetch_pubmed(options, on_bytes=lambda done, total: progress(done, total or done))
-    before = "" if fetched.made else ", fetched before"
-    say(f"in {fetched.folder}{before}; next: fathom build cloze --input {fetched.folder} --entities … --out …")
 
 
 def list_models(options: PrintOptions) -> None:

@@ -15,8 +15,8 @@ from fathom.base.reading.archives import unpack
 from fathom.base.reading.download import sha256_of
 from fathom.base.reading.files import printable, shown
 from fathom.base.reading.objects import Declared
-from fathom.data.graph.cache import cache_root
 from fathom.data.options import FetchModelOptions
+from fathom.data.published import cache_root
 from fathom.store.files import make_folder
 from fathom.store.outputs import whole_folder
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
@@ -15,7 +17,6 @@ from fathom.base.errors import BadInput, alike, refuse
 from fathom.base.reading import shown, yaml_file
 from fathom.base.reading.objects import Declared
 from fathom.base.reading.replies import host_of
-from fathom.data.graph.cache import cache_root
 
 TABLE = Path(__file__).with_name("published.yaml")
 _SHA256 = r"^[0-9a-f]{64}$"
@@ -138,6 +139,22 @@ def entry_of(name: str, entries: Mapping[str, PublishedDataset]) -> PublishedDat
     if not entry.sources:
         raise BadInput(f"{entry.name} cannot be fetched: download it from {entry.home}, then type {entry.ready}")
     return entry
+
+
+def cache_root() -> Path | None:
+    """Return ``$FATHOM_CACHE`` or the user's cache folder; None if there is none."""
+    folder = os.environ.get("FATHOM_CACHE")
+    if folder:
+        return Path(folder).expanduser()
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    elsewhere = {
+        "darwin": home / "Library" / "Caches" / "fathom",
+        "win32": Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "fathom" / "cache",
+    }
+    return elsewhere.get(sys.platform, Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "fathom")
 
 
 def shelf() -> Path | None:

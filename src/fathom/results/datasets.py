@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from fathom.data.fetch_model import PackagedModel, model_folder
-from fathom.data.graph.cache import cache_root
 from fathom.data.graph.leakage import LISTED, answers_in_descriptions, relations_per_entity
 from fathom.data.graph.queries import GraphQuerySet, TripleQueries
 from fathom.data.graph.seen import HALVES, Training, training_of
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.published import PublishedDataset, catalogue, fetchable, fetched
+from fathom.data.published import PublishedDataset, cache_root, catalogue, fetchable, fetched
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.pools import DATA, pooled
 from fathom.data.selection.readings import ReadingCounts, asked

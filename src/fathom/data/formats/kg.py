@@ -26,7 +26,6 @@ from fathom.data.columns import (
 from fathom.data.formats.base import Format, read_object
 from fathom.data.formats.facts import read_entries
 from fathom.data.formats.kg_types import JSON, LABELS, TYPES, read_types
-from fathom.data.graph.cache import cached
 from fathom.data.graph.queries import GraphQuerySet, graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, characters, consecutive, entity_table, named_by_id
 from fathom.data.queries import QuerySet, are_codes
@@ -73,12 +72,8 @@ def read_graph(path: Path, faults: Faults, order: Order | None = None) -> QueryS
             if file is not None:
                 faults.read.add(file)
                 faults.note(file, None, f"not used: {_ENTITIES[0]}.txt, which names the entities, is missing")
-
-    def read() -> KnowledgeGraph | None:
-        parts = {split: read_triples(file, faults, order) for split, file in files.triples.items()}
-        return assemble(parts, files, faults) if is_in_order(parts, order, faults) else None
-
-    graph = cached(files.all(), faults, read, order or "")
+    parts = {split: read_triples(file, faults, order) for split, file in files.triples.items()}
+    graph = assemble(parts, files, faults) if is_in_order(parts, order, faults) else None
     queryset = graph_data(path, graph, faults)
     if queryset is None or graph is None:
         return None

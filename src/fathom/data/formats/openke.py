@@ -14,7 +14,6 @@ from fathom.base.reading import Faults, stands
 from fathom.data.columns import Columns, first_lines
 from fathom.data.formats.base import Format
 from fathom.data.formats.kg import assemble, find_files, graph_data
-from fathom.data.graph.cache import cached
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 
@@ -35,11 +34,7 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
         faults.add(path, None, f"no triples: expected {', '.join(_SPLITS.values())}")
     if faults.found:
         return None
-    texts = find_files(path)._replace(triples=files)
-    graph = cached(
-        [*(path / name for name in _NAMES.values()), *texts.all()], faults, lambda: _read_graph(path, files, faults)
-    )
-    return graph_data(path, graph, faults)
+    return graph_data(path, _read_graph(path, files, faults), faults)
 
 
 def _read_graph(path: Path, files: dict[str, Path], faults: Faults) -> KnowledgeGraph | None:

@@ -25,7 +25,6 @@ from fathom.base.reading.files import PACKED
 from fathom.base.reading.spelling import tidy
 from fathom.data.formats.base import Format
 from fathom.data.formats.kg import graph_data, split_of
-from fathom.data.graph.cache import cached
 from fathom.data.knowledge import KnowledgeGraph, consecutive, entity_table
 from fathom.data.queries import QuerySet
 
@@ -41,9 +40,7 @@ _ABOUT_PROPERTIES = {f"{_RDFS}{name}" for name in ("domain", "range", "isDefined
 
 def _read(path: Path, faults: Faults) -> QuerySet | None:
     """:raises MissingExtra: pyoxigraph is not installed."""
-    files = _files(path)
-    graph = cached(files, faults, lambda: _read_graph(files, faults))
-    return graph_data(path, graph, faults)
+    return graph_data(path, _read_graph(_files(path), faults), faults)
 
 
 def _files(path: Path) -> list[Path]:

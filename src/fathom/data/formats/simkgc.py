@@ -20,7 +20,6 @@ from fathom.data.formats.base import Format
 from fathom.data.formats.kg import check_triples, distinct_ids, graph_data, graph_of_rows, index_triples, with_unnamed
 from fathom.data.formats.rows import keys_of
 from fathom.data.formats.tables import data_files
-from fathom.data.graph.cache import cached
 from fathom.data.knowledge import KnowledgeGraph, entity_table, named_by_id
 from fathom.data.queries import QuerySet
 
@@ -54,8 +53,7 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
     files = {name: file for name in names if stands(file := resolve_packed(folder / name))}
     if faults.found:
         return None
-    graph = cached([*triples.values(), *files.values()], faults, lambda: _read_graph(triples, files, texts, faults))
-    return graph_data(folder, graph, faults)
+    return graph_data(folder, _read_graph(triples, files, texts, faults), faults)
 
 
 def _folder(path: Path) -> Path:
