@@ -166,10 +166,10 @@ class Searcher:
         if key not in self.spaces:
             context = prompt.text[:before].rpartition("\n")[2]
             start = len(context) + len(lead)
-            prompts = [
+            prompts = (
                 Prompt(context + lead + name + tail, (), (Span(start, start + len(name)),)) for name in candidates.names
-            ]
-            ends = encode_continuations(self.model.tokenizer, prompts, len(context)) if context else None
+            )
+            ends = encode_continuations(self.model.tokenizer, context, prompts) if context else None
             self.spaces[key] = None if ends is None else Space(candidates, ends)
         return self.spaces[key]
 

@@ -286,10 +286,14 @@ class RunFolder:
         sets: dict[str, tuple[list[str], list[str]]] = {}
         kinds, needed = {field.name: field.type for field in CANDIDATES}, ("set", "id", "name")
         file = self.path / "candidates.parquet"
-        for row in parquet_file(file, kinds, needed, filled=needed, what_to_do=_RUN_AGAIN).to_pylist():
-            ids, names = sets.setdefault(row["set"], ([], []))
-            ids.append(row["id"])
-            names.append(row["name"])
+        table = parquet_file(file, kinds, needed, filled=needed, what_to_do=_RUN_AGAIN)
+        owners = table.column("set").combine_chunks().dictionary_encode()  # a text for each set, not for each row
+        columns = owners.indices, table.column("id"), table.column("name")
+        owned = [sets.setdefault(owner, ([], [])) for owner in owners.dictionary.to_pylist()]
+        for owner, id_, name in zip(*(column.to_pylist() for column in columns), strict=True):
+            ids, names = owned[owner]
+            ids.append(id_)
+            names.append(name)
         for name, (ids, _) in sets.items():
             if len(set(ids)) < len(ids):
                 raise BadInput(f"{file}: the set {name!r} has a candidate twice: {_RUN_AGAIN}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +36,8 @@ SCORED_TEXT = {"answer_text": "with the white space before it"}
 """Part of the identity of runs that score answers by themselves: earlier ones did not score a space of its own."""
 ANCHOR = ","
 """Text before a name that is tokenised with a leading space."""
+_BLOCK = 8192
+"""Prompts encoded together: of each the tokenizers library keeps some kilobytes meanwhile."""
 
 
 class Bos(StrEnum):
@@ -139,30 +141,33 @@ def encode_masked(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt])
 class Continuation(NamedTuple):
     """The tokens after a context.
 
+    :param ids: shape (n,).
     :param answer_tokens: how many of *ids* are the answer's.
     :param mixed: see :class:`Tokens`.
     """
 
-    ids: list[int]
+    ids: NDArray[np.int32]
     answer_tokens: int
     mixed: int
 
 
 def encode_continuations(
-    tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], context: int
+    tokenizer: PreTrainedTokenizerBase, context: str, prompts: Iterable[Prompt]
 ) -> list[Continuation] | None:
-    """Return the tokens of prompts after their shared first *context* characters.
+    """Return the tokens of prompts after the *context* with which they begin.
 
+    :param prompts: may be made as they are read: of a million there is never more than a block.
     :returns: None if a token crosses the end of the context, or the context's tokens differ from those it has alone.
         The prompts must then be tokenised one by one.
     """
-    [before] = encode_causal(tokenizer, [Prompt(prompts[0].text[:context], (), ())], None)
+    [before] = encode_causal(tokenizer, [Prompt(context, (), ())], None)
     start = len(before.ids)
-    continuations = []
-    for tokens in encode_causal(tokenizer, prompts, None):
-        if len(tokens.ids) <= start or not np.array_equal(tokens.ids[:start], before.ids):
-            return None
-        continuations.append(Continuation(tokens.ids[start:].tolist(), tokens.answer_tokens, tokens.mixed))
+    continuations, rest = [], iter(prompts)
+    while block := list(islice(rest, _BLOCK)):
+        for tokens in encode_causal(tokenizer, block, None):
+            if len(tokens.ids) <= start or not np.array_equal(tokens.ids[:start], before.ids):
+                return None
+            continuations.append(Continuation(tokens.ids[start:].astype(np.int32), tokens.answer_tokens, tokens.mixed))
     return continuations
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Sequences = Sequence[Sequence[int] | NDArray[np.integer[Any]]]
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Trie:
     depth: Ints
     parent: Ints
     end: Ints
-    paths: Ints
+    paths: NDArray[np.int32]
 
     @cached_property
     def inner(self) -> Ints:
@@ -49,21 +50,24 @@ class Trie:
 
     def path(self, sequence: int) -> Ints:
         """Return the nodes of an input sequence, first token first, shape (length,)."""
-        path: Ints = self.paths[sequence]
+        path: Ints = self.paths[sequence].astype(np.int64)
         return path[path >= 0]
 
 
-def padded(rows: Sequence[Sequence[int] | Ints], fill: int) -> Ints:
-    """Pad rows on the right to a matrix, shape (rows, longest)."""
-    matrix = np.full((len(rows), max([1, *map(len, rows)])), fill, dtype=np.int64)
+def padded(rows: Sequences, fill: int, kind: Any = np.int64) -> NDArray[Any]:
+    """Pad rows on the right to a matrix, shape (rows, longest). :param kind: of its numbers."""
+    matrix = np.full((len(rows), max([1, *map(len, rows)])), fill, dtype=kind)
     for row, values in zip(matrix, rows, strict=True):
         row[: len(values)] = values
     return matrix
 
 
-def build_trie(sequences: Sequence[Sequence[int]]) -> Trie:
-    """Build a trie of non-empty sequences of token ids; equal sequences share one path."""
-    matrix = padded(sequences, -1)
+def build_trie(sequences: Sequences) -> Trie:
+    """Build a trie of non-empty sequences of token ids; equal sequences share one path.
+
+    Of a million sequences its matrices are the largest thing in memory: they have 32 bits.
+    """
+    matrix = padded(sequences, -1, np.int32)
     order = np.lexsort(matrix.T[::-1])
     matrix = matrix[order]
 
@@ -71,16 +75,16 @@ def build_trie(sequences: Sequence[Sequence[int]]) -> Trie:
     new = np.ones(matrix.shape, dtype=bool)
     new[1:] = np.logical_or.accumulate(matrix[1:] != matrix[:-1], axis=1)
     new &= matrix >= 0
-    ids = np.zeros(matrix.shape, dtype=np.int64)
-    ids[new] = np.arange(new.sum())  # row-major: preorder
-    paths = np.where(matrix >= 0, np.maximum.accumulate(ids, axis=0), -1)
+    paths = np.zeros_like(matrix)
+    paths[new] = np.arange(new.sum())  # row-major: preorder
+    np.maximum.accumulate(paths, axis=0, out=paths)
+    paths[matrix < 0] = -1
 
-    parent = np.where(new, np.roll(paths, 1, axis=1), -1)
-    parent[:, 0] = -1
+    parent = np.pad(paths[:, :-1], ((0, 0), (1, 0)), constant_values=-1)[new].astype(np.int64)
     depth = np.broadcast_to(np.arange(matrix.shape[1]), matrix.shape)[new]
-    original_order = np.empty_like(paths)
-    original_order[order] = paths
-    return Trie(matrix[new], depth, parent[new], _subtree_ends(parent[new], depth), original_order)
+    tokens = matrix[new].astype(np.int64)
+    matrix[order] = paths
+    return Trie(tokens, depth, parent, _subtree_ends(parent, depth), matrix)
 
 
 def _subtree_ends(parent: Ints, depth: Ints) -> Ints:
@@ -114,12 +118,12 @@ class AnswerTrie:
     :param ids: of the candidates, by which equal scores are ordered; None for the order of the candidates.
     """
 
-    def __init__(self, continuations: Sequence[Sequence[int]], ids: Sequence[str] | None = None) -> None:
+    def __init__(self, continuations: Sequences, ids: Sequence[str] | None = None) -> None:
         self.ids = np.arange(len(continuations)) if ids is None else np.array(ids, dtype=object)
         self.trie = build_trie(continuations)
         self.roots = np.flatnonzero(self.trie.parent < 0)
         self.is_inner = self.trie.is_inner
-        self.terminal: Ints = self.trie.paths.max(axis=1)  # preorder: the last is the highest
+        self.terminal = self.trie.paths.max(axis=1).astype(np.int64)  # preorder: the last is the highest
         """Last node of each candidate, shape (candidates,)."""
         self.children, self.ending = Lookup(self.trie.parent), Lookup(self.terminal)
         """Children of a node, and candidates that end at it."""
