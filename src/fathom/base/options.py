@@ -175,7 +175,7 @@ def parse_options(kind: type[Options], values: Given) -> Options:
     from pydantic import ValidationError
 
     try:
-        return kind(**values)
+        return made(kind, values)
     except ValidationError as error:
         faults = option_faults(kind, error)
         missing = [fault["loc"][0] for fault in error.errors() if fault["type"] == "missing"]
@@ -183,6 +183,26 @@ def parse_options(kind: type[Options], values: Given) -> Options:
         if len(missing) > 1:
             lines.insert(0, f"{', '.join(spelling(kind, str(name)) for name in missing)} are missing: --help says more")
         raise BadInput(lines) from error
+
+
+def made(kind: type[Options], values: Given) -> Options:
+    """Make an options object. Where a number is expected, true and false are none: pydantic takes them for 1 and 0.
+
+    :raises ValidationError: an option that is unknown or out of range.
+    """
+    numbers = {name for name, field in kind.model_fields.items() if _is_number(field.annotation)}
+    return kind(**{name: _in_words(value) if name in numbers else value for name, value in values.items()})
+
+
+def _is_number(annotation: object) -> bool:
+    parts = get_args(annotation) or (annotation,)
+    return bool not in parts and any(part in (int, float) or (get_args(part) and _is_number(part)) for part in parts)
+
+
+def _in_words(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_in_words(each) for each in value]
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def option_faults(kind: type[BaseModel], error: ValidationError) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from fathom.base.errors import BadInput
-from fathom.base.options import Given, Seed, nearest, read_yaml, separated
+from fathom.base.options import Given, Seed, made, nearest, read_yaml, separated
 from fathom.base.reading import shown, yaml_lines
 from fathom.base.rights import FLAGS, missing_right
 from fathom.data.selection.options import Words
@@ -258,7 +258,7 @@ def read_content(file: Path, typed: Given) -> tuple[PlanContent, PlanFaults]:
     :raises BadInput: everything that is no plan.
     """
     content, faults = in_full(read_yaml(file)), PlanFaults(file)
-    _refuse_rights(content, typed, faults)
+    _check_parts(content, typed, faults)
     if not any(content.get(name) for name in ("runs", "studies", "tables", "missing")):
         raise BadInput(f"{file}: expected runs: or studies: to make")
     try:
@@ -268,32 +268,33 @@ def read_content(file: Path, typed: Given) -> tuple[PlanContent, PlanFaults]:
         raise BadInput(faults.lines) from error
 
 
-def _refuse_rights(content: Given, typed: Given, faults: PlanFaults) -> None:
+def _check_parts(content: Given, typed: Given, faults: PlanFaults) -> None:
+    """Refuse rights, and options that are given twice, once with a dash."""
     for section in ("models", "data", "runs", "studies"):
         parts = content.get(section)
         for name, part in parts.items() if isinstance(parts, dict) else ():
+            first: dict[Where, str] = {}
             for where, value in _values_in(part, (section, str(name))):
-                if fault := missing_right(where[-1], value, typed, _FLAGS):
-                    faults.add(where, fault)
+                key = where[-1]
+                if first.setdefault((*where[:-1], key.replace("-", "_")), key) != key:
+                    faults.add(where, "the option is given twice, with and without a dash: remove one of the two")
+                for each in value if isinstance(value, list) else [value]:
+                    if fault := missing_right(key, each, typed, _FLAGS):
+                        faults.add(where, fault)
 
 
 def _values_in(part: Any, where: Where) -> Iterator[tuple[Where, Any]]:
-    """Yield all values of a part, each with the path of its key."""
-    if isinstance(part, dict):
-        for key, value in part.items():
-            yield from _values_in(value, (*where, str(key)))
-    elif isinstance(part, list):
-        for value in part:
-            yield from _values_in(value, where)
-    elif len(where) > 2:
-        yield where, part
+    """Yield the values of all keys of a part, each with its path."""
+    for key, value in part.items() if isinstance(part, dict) else ():
+        yield (*where, str(key)), value
+        yield from _values_in(value, (*where, str(key)))
 
 
 def parse_added(kind: type[Content], part: _Part, where: Where, faults: PlanFaults) -> Content | None:
     """Parse the keys that a kind of runs adds to a part; None, with faults, if some are wrong."""
     added = {key: value for key, value in part.further.items() if key in kind.model_fields}
     try:
-        return kind(**added)
+        return made(kind, added)
     except ValidationError as error:
         faults.add_invalid(error, kind.model_fields, where)
         return None

@@ -187,7 +187,10 @@ def yaml_value(text: str) -> Any:
 
 @cache
 def _yaml_loader() -> Any:
-    """Return a loader in Python: the one in C crashes on deep nesting."""
+    """Return a loader in Python: the one in C crashes on deep nesting.
+
+    Plain words are read as in YAML 1.2: a model may be called no, 010 is ten, and a date is a text.
+    """
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -200,7 +203,22 @@ def _yaml_loader() -> Any:
                 lines[name] = line
             return super().construct_mapping(node, deep)
 
+    Loader.yaml_implicit_resolvers = {}
+    for name, pattern, signs in _PLAIN:
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(f"^(?:{pattern})$"), signs)
+    Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value))  # PyYAML's reads 010 as eight
     return Loader
+
+
+_PLAIN = (
+    ("bool", "true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", "~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("int", "[-+]?[0-9]+", "-+0123456789"),
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+."),
+    ("merge", "<<", "<"),
+)
+"""Plain values of YAML 1.2's core schema by kind: their pattern, and the signs with which they begin."""
 
 
 def as_read_back(value: object) -> Any:

@@ -175,7 +175,7 @@ def _read_network(
     if auto is AutoModelForMaskedLM and lacks_head(network, set(loaded.get("missing_keys", ()))):
         loaded, network = loaded | {"missing_keys": ()}, network.base_model
     _check_loaded(network, loaded, parts.weights.name)
-    network = with_adapters(network, encoder, parts.adapters)
+    network = with_adapters(network, encoder, parts.adapters, allow_pickle=options["use_safetensors"] is None)
     network.fathom_weights = folder  # kept as long as the network is
     return network
 

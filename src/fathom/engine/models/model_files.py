@@ -64,6 +64,8 @@ def content_hash(names: Sequence[str], config: Any = None) -> str:
     return digest.hexdigest()
 
 
+MOST_RANK = 16384
+"""Of an adapter: as many as the widest layers have."""
 Text = str | None
 Mapping = dict[str, Any] | None
 SpecialToken = Annotated[str | dict[str, Any] | None, Field(description="text or an object {…}")]
@@ -118,6 +120,30 @@ class PoolingFile(Object):
     pooling_mode_lasttoken: bool = False
 
 
+Names = str | list[str] | None
+Rank = Annotated[int, Field(ge=1, le=MOST_RANK)]
+Pattern = Annotated[str, Field(pattern=r"^\^?[\w.]+\$?$")]
+
+
+class AdapterFile(Object):
+    """``adapter_config.json`` of peft, which takes some texts for patterns: one of a stranger may search for ever.
+
+    :param target_modules: a text is a pattern, in whose place the names of the weights are taken.
+    """
+
+    peft_type: Text = None
+    base_model_name_or_path: Text = None
+    r: Rank | None = None
+    lora_alpha: float | None = None
+    target_modules: Names = None
+    exclude_modules: Names = None
+    modules_to_save: list[str] | None = None
+    layers_to_transform: int | list[int] | None = None
+    layers_pattern: Pattern | list[Pattern] | None = None
+    rank_pattern: dict[Pattern, Rank] = {}
+    alpha_pattern: dict[Pattern, float] = {}
+
+
 class AnyFile(Object):
     """A file of which only the libraries know what it contains."""
 
@@ -163,7 +189,7 @@ SMALL: dict[str, type[Object]] = {
     "tokenizer_config.json": TokenizerConfigFile,
     "generation_config.json": GenerationFile,
     "special_tokens_map.json": AnyFile,
-    "adapter_config.json": AnyFile,
+    "adapter_config.json": AdapterFile,
 }
 """Files that are checked before a library reads them."""
 WEIGHTS = (".safetensors", ".bin")

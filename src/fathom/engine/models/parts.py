@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,13 +13,22 @@ import torch
 import transformers
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 from transformers.models.auto import modeling_auto as auto
-from transformers.utils import find_adapter_config_file
+from transformers.utils import cached_file, find_adapter_config_file
 
 from fathom.base.errors import BadInput, MissingExtra
 from fathom.base.reading import Faults, read_json, shapes_in
+from fathom.base.reading.objects import object_faults
 from fathom.engine.models.base import Attention
 from fathom.engine.models.hub import ModelPart, check_folder, from_pretrained, library_message, quiet
-from fathom.engine.models.model_files import check_attributes, check_sizes, gguf_file
+from fathom.engine.models.model_files import (
+    MOST_RANK,
+    SMALL,
+    AdapterFile,
+    check_attributes,
+    check_object,
+    check_sizes,
+    gguf_file,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -120,6 +130,7 @@ def base_of(name: str, revision: str | None) -> str | None:
         return None
     faults = Faults()
     content = read_json(Path(file), faults)
+    faults.found += object_faults(Path(file), AdapterFile, content)
     faults.stop_if_any()
     base = content.get("base_model_name_or_path") if isinstance(content, dict) else None
     if not base:
@@ -138,38 +149,47 @@ def has_tokenizer(adapter: str) -> bool:
 
 
 def with_adapters(
-    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapters: Sequence[ModelPart]
+    network: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    adapters: Sequence[ModelPart],
+    allow_pickle: bool = False,
 ) -> PreTrainedModel:
     """Apply adapters one after the other: all but the last are merged into the weights, so that changes add up.
 
+    :param allow_pickle: read ``.bin`` weights too.
     :raises BadInput: one cannot be loaded, or learns prompts instead of changing layers.
     :raises MissingExtra: peft is not installed.
     """
     for number, part in enumerate(adapters):
-        network = _with_adapter(network, tokenizer, part, merge=number + 1 < len(adapters))
+        weights = _weights_of(part, allow_pickle)
+        network = _with_adapter(network, tokenizer, part, weights, merge=number + 1 < len(adapters))
     return network
 
 
 def _with_adapter(
-    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, part: ModelPart, *, merge: bool
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, part: ModelPart, file: Path | None, *, merge: bool
 ) -> PreTrainedModel:
+    """:param file: its weights, None of pickled ones."""
     try:
-        from peft import PeftModel, load_peft_weights, set_peft_model_state_dict
+        from peft import PeftConfig, PeftModel, load_peft_weights, set_peft_model_state_dict
     except ImportError as error:
         raise MissingExtra("peft", "peft") from error
     adapter = part.name
-    check_folder(Path(adapter))
-    _check_files(adapter)
-    _make_room(network, tokenizer, adapter)
+    shapes = {} if file is None else shapes_in(file, "save the adapter again")
+    _make_room(network, tokenizer, adapter, shapes)
     try:
         with quiet():
             # Layers missing in the adapter's file would stay untrained.
             warnings.filterwarnings("error", message=".*missing adapter keys")
             warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # of a merged adapter
-            adapted = PeftModel.from_pretrained(network, adapter, revision=part.revision)
+            config = PeftConfig.from_pretrained(adapter, revision=part.revision)
+            _name_modules(config, adapter, shapes)
+            adapted = PeftModel.from_pretrained(network, adapter, config=config, revision=part.revision)
             weights = load_peft_weights(adapter, device="cpu", revision=part.revision)
             # Set once more: the first time does not report weights without a layer.
             unused = set_peft_model_state_dict(adapted, weights).unexpected_keys
+    except BadInput:
+        raise
     except Exception as error:  # any error of the library on foreign files
         raise BadInput(f"cannot load the adapter '{adapter}': {library_message(error)}") from error
     if broken := [key for key, value in weights.items() if not torch.isfinite(value).all()]:
@@ -185,34 +205,71 @@ def _with_adapter(
     return plain
 
 
-def _check_files(adapter: str) -> None:
-    """:raises BadInput: a folder without an adapter's configuration or weights."""
-    if not os.path.isdir(adapter):
-        return
-    for names in ((CONFIGURATION,), WEIGHTS):
-        if not any(os.path.isfile(os.path.join(adapter, name)) for name in names):
-            raise BadInput(f"cannot load the adapter '{adapter}': the folder holds no {names[0]}")
+def _weights_of(adapter: ModelPart, allow_pickle: bool) -> Path | None:
+    """Return the file of an adapter's weights; None if they are pickled.
+
+    :raises BadInput: a folder without an adapter's configuration or weights, values of wrong types, or pickled weights
+        without *allow_pickle*.
+    """
+    name = adapter.name
+    check_folder(Path(name))
+    found = [_file_of(adapter, file) for file in (CONFIGURATION, *WEIGHTS)]
+    for file, what in zip(found, (CONFIGURATION, WEIGHTS[0]), strict=False):
+        if file is None and not (what == WEIGHTS[0] and found[2] is not None):
+            raise BadInput(f"cannot load the adapter '{name}': the folder holds no {what}")
+    faults = Faults()
+    check_object(found[0] or Path(name), SMALL, faults)
+    faults.stop_if_any()
+    if found[1] is None and not allow_pickle:
+        raise BadInput(f"the adapter '{name}' has pickled weights, which can run code: add --allow-pickle to read them")
+    return found[1]
 
 
-def _make_room(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapter: str) -> None:
+def _file_of(part: ModelPart, name: str) -> Path | None:
+    if os.path.isdir(part.name):
+        return Path(part.name, name) if os.path.isfile(os.path.join(part.name, name)) else None
+    try:
+        return Path(cached_file(part.name, name, revision=part.revision))
+    except OSError:  # the hub lacks it, or is not reached
+        return None
+
+
+def _name_modules(config: Any, adapter: str, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Compare the ranks with those of the weights, and put the modules that these name in place of a pattern.
+
+    :raises BadInput: another rank, or a pattern for weights that do not name their modules.
+    """
+    down = {key: shape[0] for key, shape in shapes.items() if _DOWN.search(key)}
+    ranks = [rank for rank in (getattr(config, "r", None), *getattr(config, "rank_pattern", {}).values()) if rank]
+    largest = max(down.values(), default=MOST_RANK)
+    if wrong := [rank for rank in ranks if rank > largest]:
+        raise BadInput(f"the adapter '{adapter}': {CONFIGURATION} says rank {wrong[0]:,}, its weights {largest}")
+    patterns = [name for name in ("target_modules", "exclude_modules") if isinstance(getattr(config, name, None), str)]
+    if patterns and not down:
+        raise BadInput(f"the adapter '{adapter}': {patterns[0]} is a pattern: list the names of the modules instead")
+    if patterns:
+        config.target_modules = {_DOWN.split(key)[0].removeprefix(_WRAPPED) for key in down}
+        config.exclude_modules = None
+
+
+_DOWN = re.compile(r"\.lora_(?:embedding_)?A\b")
+_WRAPPED = "base_model.model."
+"""Before the names of a network's modules in peft's files."""
+
+
+def _make_room(
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapter: str, shapes: Mapping[str, Sequence[int]]
+) -> None:
     """Resize the network's embeddings to those of an adapter that was trained with added tokens."""
-    rows, wanted = network.get_input_embeddings().weight.shape[0], _count_embeddings(adapter)
-    if wanted is not None and wanted != rows:
+    rows = network.get_input_embeddings().weight.shape[0]
+    wanted = next((shape[0] for key, shape in shapes.items() if key.endswith(EMBEDDINGS) and "lora" not in key), rows)
+    if wanted != rows:
         network.resize_token_embeddings(wanted, mean_resizing=False)  # filled from the adapter
     elif len(tokenizer) > rows and has_tokenizer(adapter):
         raise BadInput(
             f"the adapter '{adapter}' brings a tokenizer of {len(tokenizer):,} tokens, its model has {rows:,} "
             "embeddings, and the adapter holds none for the others: save it with save_embedding_layers=True"
         )
-
-
-def _count_embeddings(adapter: str) -> int | None:
-    file = os.path.join(adapter, WEIGHTS[0])
-    if not os.path.isfile(file):
-        return None
-    shapes = shapes_in(Path(file), "save the adapter again")
-    rows = [shape[0] for key, shape in shapes.items() if key.endswith(EMBEDDINGS) and "lora" not in key]
-    return int(rows[0]) if rows else None
 
 
 KINDS = {"causal": Attention.CAUSAL, "masked": Attention.BIDIRECTIONAL, "seq2seq": Attention.SEQ2SEQ}
