@@ -208,7 +208,7 @@ class Rows:
         self._refuse(
             run,
             "gold_ranks",
-            places[(values < 1) | (values > self._sizes[self.query[places]])],
+            places[self.scored[places] & ((values < 1) | (values > self._sizes[self.query[places]]))],
             "1 to the size of its set",
         )
         places, top_ids = self._entries("top_ids")
