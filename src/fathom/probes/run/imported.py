@@ -77,7 +77,8 @@ class QuizRelation(Object):
 class QuizRow(Object):
     """A line of ``P36_results.jsonl``.
 
-    Legacy layouts have labels (``predicted_tokens``) with surprisals, best first, or surprisals of all tokens (``results``).
+    Legacy layouts have labels (``predicted_tokens``) with surprisals, best first, or surprisals of all tokens
+    (``results``).
     """
 
     sub_id: str
@@ -147,13 +148,13 @@ class RowChecker:
         self.file, self.data, self.faults, self.kind = file, data, faults, kind
         self.lines: dict[tuple[str, int], int] = {}
 
-    def rows(self) -> Iterator[tuple[int, Json]]:
-        """Yield (line number, object) of lines as declared; the others become faults."""
-        for line, row in read_json_lines(self.file, {}, self.faults):
+    def rows(self) -> Iterator[tuple[int, int, Json]]:
+        """Yield (number of the object, line number, object) of lines as declared; the others become faults."""
+        for number, (line, row) in enumerate(read_json_lines(self.file, {}, self.faults)):
             if found := object_faults(self.file, self.kind, row, most=1, line=line):
                 self.faults.found += found
             else:
-                yield line, row
+                yield number, line, row
 
     def accepts(self, row: ScoredQuery, line: int, texts: Collection[str], gold: Collection[str]) -> bool:
         """Return whether a row can be part of a run; else add a fault.
@@ -286,7 +287,7 @@ def _quiz_rows(
     if sorted(ids) != sorted(space.ids):
         faults.add(file, None, f"other answers than the data set's: {first_few(ids)} for {first_few(space.ids)}")
         return
-    for number, (line, row) in enumerate(checker.rows()):
+    for number, line, row in checker.rows():
         place, template = row.get("instance_index", number), row.get("template_index", used[0] if len(used) == 1 else 0)
         query = queries[place] if place < len(queries) else None
         scores = _quiz_scores(row, ids, space, about.get("reduction") or "sum")
@@ -355,7 +356,7 @@ def _read_harness(file: Path, data: QuerySet, faults: Faults) -> Results:
 
 def _harness_rows(file: Path, data: QuerySet, faults: Faults) -> Iterator[ScoredQuery]:
     checker, by_id = RowChecker(file, data, faults, HarnessRow), {query.id: query for query in data.queries}
-    for line, row in checker.rows():
+    for _, line, row in checker.rows():
         doc, scores = row["doc"], [float(answer[0]) for answer in row["filtered_resps"]]
         query = by_id.get(doc.get("query") or f"{doc['relation']}/{doc.get('item')}")
         space = data.candidates[query.candidates] if query is not None else None
