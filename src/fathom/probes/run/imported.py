@@ -70,8 +70,6 @@ class QuizRelation(Object):
     answer_space_ids: list[str | int] | None = Field(None, description="a list of ids")
     reduction: Literal["sum", "mean", ""] | None = Field(None, description="'sum' or 'mean', or null if not reduced")
     pll_metric: str | None = None
-    model_name_or_path: str | None = None
-    lm_pub_quiz_version: str | None = None
 
 
 class QuizRow(Object):
@@ -100,7 +98,6 @@ class HarnessDocument(Object):
 
     query: str | None = None
     relation: str
-    item: Place | None = None
     template_index: Place
     template: str | None = None
     answer_options: list[str]
@@ -129,8 +126,6 @@ class HarnessResults(Object):
     """``results_TIME.json``."""
 
     config: HarnessConfig = HarnessConfig()
-    model_name: str | None = None
-    lm_eval_version: str | None = None
 
 
 class ScoredQuery(NamedTuple):
