@@ -200,18 +200,72 @@ def test_a_query_in_two_templates_is_no_repetition(tmp_path, bear, fathom):
         ({"filtered_resps": [["-1", "False"]] * 4}, "each of 3 options"),
         ({"filtered_resps": []}, "each of 3 options"),
         ({"template_index": 2}, "0 to 1"),
-        ({"template_index": -1}, "0 to 1"),
+        ({"template_index": -1}, "template_index"),
+        ({"template_index": 99}, "0 to 1"),
+        ({"template_index": 0.7}, "template_index"),
+        ({"template_index": True}, "template_index"),
+        ({"template": "[Y] is a town of [X]."}, "the text 'The capital of [X] is [Y].'"),
+        ({"correct": 0}, "the gold answer id Paris, found id Kampala"),
+        ({"correct": 9}, "option 9"),
+        ({"filtered_resps": [["1.5", "False"]] * 3}, "filtered_resps"),
+        ({"filtered_resps": [[0.5, "False"]] * 3}, "filtered_resps"),
+        ({"filtered_resps": [[]] * 3}, "filtered_resps"),
     ],
 )
 def test_lines_of_a_log_that_make_no_prediction(tmp_path, bear, fathom, fields, expected):
     folder = log(tmp_path / "log")
     [samples] = folder.rglob("samples_*.jsonl")
     rows = [json.loads(line) for line in samples.read_text().splitlines()]
-    place = {key: fields[key] for key in fields if key == "template_index"}
+    place = {key: fields[key] for key in fields if key != "filtered_resps"}
     rows[1] = rows[1] | (fields if not place else {"doc": rows[1]["doc"] | place})
     write(samples, *rows)
     code, _, err = fathom("import", folder, "--data", bear, "--out", tmp_path / "run")
     assert (code, mentioned(err, f"{samples.name}:2:", expected)) == (2, True)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"template_index": 99}, "0 to 1"),
+        ({"template_index": 0.7}, "template_index"),
+        ({"template_index": True}, "template_index"),
+        ({"instance_index": -1}, "instance_index"),
+        ({"answer_idx": 0}, "the gold answer id Paris, found id Kampala"),
+        ({"obj_id": "id Lima"}, "the gold answer id Paris, found id Lima"),
+        ({"pll_scores": [1.0, -1.0, -2.0]}, "above 0"),
+        ({"pll_scores": [[-1.0], [], [-2.0]]}, "pll_scores"),
+        ({"pll_scores": [[-1.0], [0.5], [-2.0]]}, "pll_scores"),
+        ({"pll_scores": [[-1.0], -2.0, [-2.0]]}, "all 3 answers"),
+        ({"pll_scores": None, "predicted_tokens": ["Lima", "Lima", "Paris"]}, "all 3 answers"),
+        ({"pll_scores": [-1.0, 2.0, 3.0], "predicted_tokens": list(TOWNS.values())}, "above 0"),
+        ({"pll_scores": None, "results": [[[], {}]] * 3}, "results"),
+        ({"pll_scores": None, "results": [[[["a", -1.0]], {}]] * 3}, "results"),
+    ],
+)
+def test_lines_of_lm_pub_quiz_that_make_no_prediction(tmp_path, bear, fathom, fields, expected):
+    rows = rows_of()
+    rows[1] |= fields
+    code, _, err = fathom("import", quiz(tmp_path / "quiz", rows), "--data", bear, "--out", tmp_path / "run")
+    assert (code, err.count("\n"), mentioned(err, "P36_results.jsonl:2:", expected)) == (2, 1, True), err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"templates": ["Another [X] of [Y].", "[Y] [X]"]}, "the text 'The capital of [X] is [Y].'"),
+        ({"templates": [5]}, "templates"),
+        ({"template_index": "0"}, "template_index"),
+        ({"reduction": ["sum"]}, "reduction"),
+        ({"pll_metric": ["original"]}, "pll_metric"),
+        ({"answer_space_ids": {"a": 1}}, "answer_space_ids"),
+    ],
+)
+def test_settings_of_lm_pub_quiz_that_cannot_be(tmp_path, bear, fathom, fields, expected):
+    results = quiz(tmp_path / "quiz", rows_of(), **fields)
+    code, _, err = fathom("import", results, "--data", bear, "--out", tmp_path / "run")
+    assert (code, mentioned(err, "P36", expected)) == (2, True), err
     assert not (tmp_path / "run").exists()
 
 

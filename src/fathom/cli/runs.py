@@ -143,6 +143,10 @@ class ResumeOptions(OneRun):
         return {name: value for name in FLAGS if (value := getattr(self, name))}
 
 
+class ShowOptions(OneRun):
+    verify: bool = opt(False, "Check files against their digests, ids and bounds, and ranks against scores.")
+
+
 class ImportOptions(RunOptions):
     results: Path = opt(..., "Folder of results, or a file of samples.", ARGUMENT)
     data: str = opt("BEAR", "The data set that was evaluated.", Group.DATA)
@@ -157,12 +161,14 @@ def import_(options: ImportOptions) -> None:
     say(f"written to {options.out}: {count:,} queries; next: fathom metrics {options.out}")
 
 
-def show(options: OneRun) -> None:
+def show(options: ShowOptions) -> None:
     from fathom.probes.run.request import command_line
     from fathom.probes.run.shards import is_finished
+    from fathom.probes.run.verification import verify
     from fathom.results.summary import summarise
 
     folder = RunFolder.open(options.run)
+    verified = verify(folder) if options.verify else ""
     noted = folder.manifest["circumstances"]
     say(folder.describe())
     command = noted.get("command")
@@ -180,6 +186,8 @@ def show(options: OneRun) -> None:
             say(f"recipe: {recipe}")
     if lacking := folder.lacking():
         say(lacking)
+    if verified:
+        say(verified)
     part = ((command or {}).get("options") or {}).get("part")
     if part and is_finished(part, folder) and not folder.is_complete():
         say(f"next: fathom merge {options.run} …, with the other parts")

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fathom.base.errors import BadInput
+from fathom.base.reading import shown
 from fathom.data.queries import ENTITIES, OF_ANSWER, are_codes
 from fathom.results.metrics.confidence import Confidence, confidences
 from fathom.results.metrics.ranking import (
@@ -198,12 +200,37 @@ class Rows:
         most = np.where(self.number_of_candidates > 0, self.number_of_candidates, np.inf)
         for name in (*_RANKS[:1], *_RANKS[2:], *_CREDIT):
             values, least, top = self._number(name), int(name in _RANKS), most if name in _RANKS else 1
-            if len(wrong := np.flatnonzero((values < least) | (values > top))):
-                raise BadInput(
-                    f"{run.path / 'predictions'}: {name} of query {self.query_ids[self.query[wrong[0]]]!r} is "
-                    f"{values[wrong[0]]:g}, expected {least} to {'the number of candidates' if least else '1'}: "
-                    "the run is damaged, make it anew"
-                )
+            expected = f"{least} to {'the number of candidates' if least else '1'}"
+            self._refuse(run, name, np.flatnonzero((values < least) | (values > top)), expected)
+        outside = (self.optimistic > self.rank) | (self.rank > self.pessimistic)
+        self._refuse(run, "rank", np.flatnonzero(outside), "rank_optimistic to rank_pessimistic")
+        places, values = self._entries("gold_ranks")
+        self._refuse(
+            run,
+            "gold_ranks",
+            places[self.scored[places] & ((values < 1) | (values > self._sizes[self.query[places]]))],
+            "1 to the size of its set",
+        )
+        places, top_ids = self._entries("top_ids")
+        spaces = (self._positions.get(self.spaces[query], {}) for query in self.query[places].tolist())
+        foreign = [id_ not in space for id_, space in zip(top_ids.tolist(), spaces, strict=True)]
+        self._refuse(run, "top_ids", places[np.array(foreign, dtype=bool)], "candidates of the query")
+
+    def _entries(self, name: str) -> tuple[Ints, npt.NDArray[Any]]:
+        """Return the entries of a column of lists, and the prediction of each; none of a column that was not read."""
+        if name not in self.table.column_names:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        lists = self.table.column(name).combine_chunks()
+        return pc.list_parent_indices(lists).to_numpy(), lists.flatten().to_numpy(zero_copy_only=False)
+
+    def _refuse(self, run: RunFolder, name: str, wrong: Ints, expected: str) -> None:
+        """:raises BadInput: there are *wrong* predictions."""
+        if len(wrong):
+            query, value = self.query_ids[self.query[wrong[0]]], self.table.column(name)[int(wrong[0])].as_py()
+            raise BadInput(
+                f"{run.path / 'predictions'}: {name} of query {query!r} is {shown(value)}, expected {expected}: "
+                "the run is damaged, make it anew"
+            )
 
     # --- groups of predictions and queries
 
@@ -421,6 +448,11 @@ class Rows:
     def _positions(self) -> dict[str | None, dict[str, int]]:
         return {name: {id_: place for place, id_ in enumerate(ids)} for name, (ids, _) in self.candidates.items()}
 
+    @cached_property
+    def _sizes(self) -> Ints:
+        """Number of candidates of each query."""
+        return np.array([0 if name is None else len(self.candidates[name][0]) for name in self.spaces], dtype=np.int64)
+
     def scores(self, place: int) -> Floats:
         """Return the scores of all candidates of one prediction, in their order; empty if not stored or not read."""
         if "scores" not in self.table.column_names:
@@ -434,13 +466,12 @@ class Rows:
         lists = self.table.column("scores").combine_chunks()
         flat = lists.values.to_numpy(zero_copy_only=False).astype(np.float64)
         offsets = lists.offsets.to_numpy().astype(np.int64)
-        sizes = np.array([0 if name is None else len(self.candidates[name][0]) for name in self.spaces], dtype=np.int64)
         stored = np.diff(offsets)
-        if len(wrong := np.flatnonzero((stored > 0) & (stored != sizes[self.query]))):
+        if len(wrong := np.flatnonzero((stored > 0) & (stored != self._sizes[self.query]))):
             query = int(self.query[wrong[0]])
             raise BadInput(
-                f"query {self.query_ids[query]!r} has {stored[wrong[0]]:,} scores for {sizes[query]:,} candidates: the "
-                "files of the run do not belong together, make it anew"
+                f"query {self.query_ids[query]!r} has {stored[wrong[0]]:,} scores for {self._sizes[query]:,} "
+                "candidates: the files of the run do not belong together, make it anew"
             )
         return flat, offsets
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import secrets
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathom.base.errors import BadInput, RunFailed
+from fathom.base.reading import Unreadable, opened
 from fathom.base.reading.bounds import FOLDERS
 from fathom.base.reading.files import check_encoding
 
@@ -121,9 +123,18 @@ def write_json(path: Path, content: object) -> None:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write a Parquet file. :raises RunFailed: the disk is full."""
+    """Write a Parquet file with checksums of its pages. :raises RunFailed: the disk is full."""
     with whole_file(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+
+
+def file_digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file's bytes; None if it cannot be read."""
+    try:
+        with opened(path, unpack=False) as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except Unreadable:
+        return None
 
 
 def write_text(path: Path, text: str | Iterable[str]) -> None:

@@ -14,10 +14,20 @@ import pyarrow.compute as pc
 from fathom.base.errors import BadInput, FathomError
 from fathom.base.progress import log
 from fathom.base.reading import Missing, Unreadable, as_read_back, json_lines, parquet_file, repetition, shown, stands
-from fathom.base.reading.files import first_few, parted, printable
-from fathom.store.files import clear_temporaries, refuse_foreign_files, write_json, write_table
+from fathom.base.reading.files import DAMAGED, first_few, parted, printable
+from fathom.store.files import clear_temporaries, file_digest, refuse_foreign_files, write_table
 from fathom.store.locks import AT_WORK, CLAIMS
-from fathom.store.manifest import CHAT_FRAME, CHAT_TOKENS, FORMAT, PARTS, RUN, RunManifest, read_manifest, read_parts
+from fathom.store.manifest import (
+    CHAT_FRAME,
+    CHAT_TOKENS,
+    FORMAT,
+    PARTS,
+    RUN,
+    RunManifest,
+    read_manifest,
+    read_parts,
+    write_sealed,
+)
 from fathom.store.predictions import LATER, SCHEMA, as_table
 
 QUERIES = pa.schema(
@@ -41,6 +51,7 @@ LARGEST_DIFFERENCE = "largest_difference"
 SECONDS = "wall_seconds"
 """Circumstance of a run that a plan made: its time, from the selection of queries to the last shard."""
 _RUN_AGAIN = "run the probe again"
+_PART_AGAIN = "delete it and run the probe again"
 _HINTS = {
     f"resolved.{CHAT_FRAME}": " (templates may write the day; --chat-arguments strftime_now=2026-07-26 fixes it from "
     "the start)"
@@ -101,7 +112,7 @@ class RunFolder:
     def __init__(self, path: str | Path, part: str | None = None, command: Mapping[str, Any] | None = None) -> None:
         self.path, self.part, self.command = Path(path), part, command
         session = f"{(part or '').replace('/', '-of-')}-{secrets.token_hex(4)}"
-        self._notes: dict[str, Any] = {"part": part, "shards": 0, "circumstances": {}}
+        self._notes: dict[str, Any] = {"part": part, "shards": 0, "circumstances": {}, "digests": {}}
         self._notes_at = self.path / PARTS / f"{session}.json"
         self._more_groups: dict[str, dict[str, str]] = {}
 
@@ -199,15 +210,18 @@ class RunFolder:
                     f"{self.path} has {len(self.manifest['plan']):,} shards, this Fathom makes {len(plan):,}: "
                     "resume with the version that started it, or choose another --out"
                 )
+            if recorded := self.digests():  # a kill may have come between a shard and its record
+                for name in {self._name_of(shard) for shard in self.finished()} - recorded.keys():
+                    self._notes["digests"][name] = file_digest(self.path / name)
             return self.finished()
         # A run that was killed before it wrote its manifest may have these.
         refuse_foreign_files(self.path, {"queries.parquet", "candidates.parquet", AT_WORK, CLAIMS}, "a run")
         clear_temporaries(self.path)
-        write_table(self.path / "queries.parquet", queries)
-        write_table(self.path / "candidates.parquet", candidates)
+        self._write("queries.parquet", queries)
+        self._write("candidates.parquet", candidates)
         manifest = {"format": FORMAT, "identity": identity, "plan": list(plan), "circumstances": {}}
-        more = {"shows": shows, "work": work and work._asdict()}
-        write_json(self.path / "manifest.json", manifest | {name: value for name, value in more.items() if value})
+        more = {"shows": shows, "work": work and work._asdict(), "digests": self._notes["digests"]}
+        write_sealed(self.path / RUN, manifest | {name: value for name, value in more.items() if value})
         return set()
 
     def refuse_differences(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -225,37 +239,65 @@ class RunFolder:
 
     def add_shard(self, shard: str, rows: pa.Table | Sequence[Mapping[str, Any]]) -> None:
         """Write the predictions of a shard. :raises RunFailed: the disk is full."""
-        write_table(self.file_of(shard), rows if isinstance(rows, pa.Table) else as_table(rows))
+        self._write(self._name_of(shard), rows if isinstance(rows, pa.Table) else as_table(rows))
         self._notes["shards"] += 1
+
+    def _write(self, name: str, table: pa.Table) -> None:
+        write_table(self.path / name, table)
+        self._notes["digests"][name] = file_digest(self.path / name)
 
     def file_of(self, shard: str) -> Path:
         """Return the path of a shard's predictions."""
-        return self.path / "predictions" / f"part-{shard}.parquet"
+        return self.path / self._name_of(shard)
+
+    def _name_of(self, shard: str) -> str:
+        return f"predictions/part-{shard}.parquet"
+
+    def digests(self) -> dict[str, set[str]]:
+        """Return the recorded digests of each file: several if it was written again, none in earlier versions."""
+        recorded: dict[str, set[str]] = {}
+        for session in (read_manifest(self.path, RunManifest), *read_parts(self.path)):
+            for name, digest in session.get("digests", {}).items():
+                recorded.setdefault(name, set()).add(digest)
+        return recorded
+
+    def _check_content(self, names: Iterable[str], what_to_do: str) -> None:
+        """:raises Unreadable: a file is not the one that the run wrote."""
+        recorded = self.digests()
+        for name in names:
+            if name in recorded and file_digest(self.path / name) not in recorded[name]:
+                raise Unreadable(self.path / name, None, f"{DAMAGED}: not what the run wrote: {what_to_do}")
 
     def add_circumstances(self, **facts: Any) -> None:
         """Add to the circumstances; numbers add up over all sessions. Each part writes its own file."""
         facts |= {"command": dict(self.command)} if self.command else {}
         if self.part is not None:
             add_up(self._notes["circumstances"], facts)
-            write_json(self._notes_at, self._notes)
+            write_sealed(self._notes_at, self._notes)
             return
         manifest = read_manifest(self.path, RunManifest)
         add_up(manifest["circumstances"], facts)
-        write_json(self.path / RUN, manifest)
+        manifest["digests"] = manifest.get("digests", {}) | self._notes["digests"]
+        write_sealed(self.path / RUN, manifest)
 
     def predictions(self, without: Collection[str] = ()) -> pa.Table:
         """Return the rows of the finished shards in the order of the plan. :param without: columns to skip."""
         done = self.finished()
-        parts = [self.file_of(shard) for shard in self.manifest["plan"] if shard in done]
-        if not parts:
+        names = [self._name_of(shard) for shard in self.manifest["plan"] if shard in done]
+        if not names:
             return SCHEMA.empty_table()
-        return pa.concat_tables((_part(part, without) for part in parts), promote_options="default")
+        parts = [_part(self.path / name, without) for name in names]
+        self._check_content(names, _PART_AGAIN)
+        return pa.concat_tables(parts, promote_options="default")
 
     def queries(self) -> pa.Table:
         """Return one row per query, with the groups that :meth:`grouped_by` added."""
         kinds = {field.name: field.type for field in QUERIES}
         file = self.path / "queries.parquet"
         table = parquet_file(file, kinds, _REQUIRED, filled=("query_id",), what_to_do=_RUN_AGAIN)
+        self._check_content([file.name], _RUN_AGAIN)
+        if len(table) > (different := pc.count_distinct(table.column("query_id")).as_py()):
+            raise Unreadable(file, None, f"has {len(table):,} queries with {different:,} query_ids: {_RUN_AGAIN}")
         if not self._more_groups:
             return table
         ids, groups = table.column("query_id").to_pylist(), table.column("groups").to_pylist()
@@ -297,19 +339,19 @@ class RunFolder:
         for name, (ids, _) in sets.items():
             if len(set(ids)) < len(ids):
                 raise BadInput(f"{file}: the set {name!r} has a candidate twice: {_RUN_AGAIN}")
+        self._check_content([file.name], _RUN_AGAIN)
         return sets
 
 
 def _part(file: Path, without: Collection[str]) -> pa.Table:
     """Read the predictions of a shard. :raises Unreadable: the file is damaged."""
-    again = "delete it and run the probe again"
     kinds = {field.name: field.type for field in SCHEMA}
     needed = [name for name in kinds if name not in LATER and name not in without]
-    table = parquet_file(file, kinds, needed, filled=("query_id", "scoring"), without=without, what_to_do=again)
+    table = parquet_file(file, kinds, needed, filled=("query_id", "scoring"), without=without, what_to_do=_PART_AGAIN)
     if not {"top_ids", "top_scores"} & set(without):
         ids, scores = (pc.list_value_length(table.column(name)) for name in ("top_ids", "top_scores"))
         if pc.any(pc.not_equal(ids, scores)).as_py():
-            raise Unreadable(file, None, f"top_ids and top_scores are of unequal length: {again}")
+            raise Unreadable(file, None, f"top_ids and top_scores are of unequal length: {_PART_AGAIN}")
     return table
 
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from fathom.base.errors import BadInput
-from fathom.base.reading import Missing, Unreadable, json_file
+from fathom.base.reading import Missing, Unreadable, as_read_back, json_file
 from fathom.base.reading.objects import Object, object_faults
+from fathom.store.files import write_json
 
 RUN, LINK = "manifest.json", "link.json"
 PARTS = "parts"
 """Folder of the circumstances of processes that share a run."""
 FORMAT = 1
 """Version of both formats."""
+DIGEST = "digest"
+"""Key of :func:`write_sealed`; files of earlier versions lack it."""
 CHAT_FRAME, CHAT_TOKENS = "chat_frame", "chat_tokens"
 """Parts of ``resolved``: what a chat template writes, and a hash of the tokens of each wording's first prompt."""
 Options = dict[str, Any]
+Digests = dict[str, str]
+"""SHA-256 of files by their path in the run folder, as their writer recorded them; earlier versions recorded none."""
 Part = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 """Part of a file name."""
 
@@ -97,6 +105,7 @@ class RunManifest(Object):
     circumstances: Circumstances = Circumstances()
     shows: ProbeDeclarations = ProbeDeclarations()
     work: RunWork | None = None
+    digests: Digests = {}
 
 
 class PartNotes(Object):
@@ -105,6 +114,7 @@ class PartNotes(Object):
     part: Annotated[str, Field(pattern=r"^[1-9][0-9]*/[1-9][0-9]*$")]
     shards: int
     circumstances: Circumstances
+    digests: Digests = {}
 
 
 class TrainingGraph(NamedContent):
@@ -140,11 +150,30 @@ class LinkManifest(Object):
     notes: list[str] = []
 
 
+def write_sealed(file: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON with a digest of itself. :raises RunFailed: the disk is full."""
+    write_json(file, {**content, DIGEST: _digest(content)})
+
+
+def _check_seal(file: Path, content: dict[str, Any]) -> dict[str, Any]:
+    """Return content without its digest. :raises BadInput: it does not match."""
+    if (sealed := content.pop(DIGEST, None)) is not None and sealed != _digest(content):
+        raise BadInput(
+            f"{file} is damaged: it differs from its own {DIGEST}; restore it from a copy, or delete the line "
+            f'"{DIGEST}" if you changed the file on purpose'
+        )
+    return content
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(as_read_back(content), sort_keys=True).encode()).hexdigest()
+
+
 def read_manifest(folder: Path, kind: type[RunManifest] | type[LinkManifest]) -> dict[str, Any]:
     """Read and validate the manifest of a folder.
 
     :raises Missing: there is none.
-    :raises BadInput: it cannot be read, is invalid, or was written by a later version.
+    :raises BadInput: it cannot be read, is invalid or damaged, or was written by a later version.
     """
     file = folder / (RUN if kind is RunManifest else LINK)
     command = "fathom probe" if kind is RunManifest else "fathom kgc train"
@@ -158,17 +187,17 @@ def read_manifest(folder: Path, kind: type[RunManifest] | type[LinkManifest]) ->
         raise BadInput(f"{folder} was written by a newer version of Fathom: update with pip install -U fathom-lm")
     if faults := object_faults(file, kind, content):
         raise BadInput([*faults[:-1], f"{faults[-1]}; give a folder that {command} has made, or run it again"])
-    return content  # type: ignore[no-any-return]
+    return _check_seal(file, content)
 
 
 def read_parts(folder: Path) -> list[dict[str, Any]]:
     """Return the notes of each process that shared a run, in order of their start.
 
-    :raises BadInput: a file cannot be read or is invalid.
+    :raises BadInput: a file cannot be read, is invalid or damaged.
     """
     parts = []
     for file in sorted((folder / PARTS).glob("*.json")):
         if faults := object_faults(file, PartNotes, content := json_file(file), most=1):
             raise BadInput(f"{faults[0]}; delete it, it contains only circumstances")
-        parts.append(content)
+        parts.append(_check_seal(file, content))
     return sorted(parts, key=lambda part: str(part["circumstances"].get("begun", "")))

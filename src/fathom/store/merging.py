@@ -9,10 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from fathom.base.errors import BadInput, refuse
-from fathom.store.files import write_json
 from fathom.store.folder import RunFolder, add_up, compared, differences
 from fathom.store.locks import AT_WORK, exclusive_folder
-from fathom.store.manifest import PARTS, RUN, RunManifest, read_manifest
+from fathom.store.manifest import PARTS, RUN, RunManifest, read_manifest, write_sealed
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
 _NAMED = 5
@@ -54,6 +53,8 @@ def _other_runs(runs: Sequence[RunFolder]) -> list[str]:
         lines = list(differences(compared(first["identity"]), compared(manifest["identity"])))
         if not lines and manifest["plan"] != first["plan"]:
             lines = [f"  plan: there {len(first['plan']):,} shards, here {len(manifest['plan']):,}"]
+        if not lines and (run.queries(), run.candidates()) != (runs[0].queries(), runs[0].candidates()):
+            lines = ["  queries.parquet or candidates.parquet"]
         if lines:
             faults += [f"{run.path} is not part of the same run as {runs[0].path}: leave it out", *lines]
     return faults
@@ -80,13 +81,15 @@ def _shared_shards(runs: Sequence[RunFolder]) -> list[str]:
 def _copy_all(runs: Sequence[RunFolder], folder: Path) -> None:
     manifest = read_manifest(runs[0].path, RunManifest)
     for run in runs[1:]:
-        add_up(manifest["circumstances"], read_manifest(run.path, RunManifest)["circumstances"])
+        other = read_manifest(run.path, RunManifest)
+        add_up(manifest["circumstances"], other["circumstances"])
+        manifest["digests"] = other.get("digests", {}) | manifest.get("digests", {})
     for name in ("queries.parquet", "candidates.parquet"):
         shutil.copyfile(runs[0].path / name, folder / name)
     differing = [name for run in runs for name in _copy_missing(run.path, folder)]
     if differing:
         manifest["circumstances"]["merged"] = [f"of several the first was kept: {', '.join(dict.fromkeys(differing))}"]
-    write_json(folder / RUN, manifest)
+    write_sealed(folder / RUN, manifest)
 
 
 def _copy_missing(run: Path, target: Path) -> list[str]:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from fathom._version import VERSION
 from fathom.base.errors import BadInput, MadeBefore, RunFailed
-from fathom.base.reading import Json, Unreadable, as_read_back, json_file, opened, stands
-from fathom.store.files import OWNERS, check_name, make_folder, sync, whole_file, write_json
+from fathom.base.reading import Json, Unreadable, as_read_back, json_file, stands
+from fathom.store.files import OWNERS, check_name, file_digest, make_folder, sync, whole_file, write_json
 from fathom.store.locks import AT_WORK, lock_alone
 
 MADE = ".made"
@@ -202,7 +202,7 @@ def check_output(path: Path, *, overwrite: bool = False, ours: list[str] | None 
     """
     if path.is_dir():
         raise BadInput(f"{path} is a folder: give the file to write")
-    if not stands(path) or (ours and _digest(path) in ours):
+    if not stands(path) or (ours and file_digest(path) in ours):
         return
     if any((path.parent / name).exists() for name in OWNERS):
         raise BadInput(f"{path} is a file of what is in {path.parent}: give a file elsewhere")
@@ -215,7 +215,7 @@ def remove_written(folder: Path) -> None:
     for record in [*folder.rglob(RECORD)]:
         for name, digests in _recorded(record.parent).items():
             file = record.parent / name
-            if stands(file) and _digest(file) in digests:
+            if stands(file) and file_digest(file) in digests:
                 file.unlink()
         record.unlink()
     for inner in sorted((path for path in [folder, *folder.rglob("*")] if path.is_dir()), reverse=True):
@@ -230,11 +230,3 @@ def _recorded(folder: Path) -> Digests:
         if isinstance(content, dict) and all(isinstance(digests, list) for digests in content.values()):
             return content
     return {}
-
-
-def _digest(path: Path) -> str | None:
-    try:
-        with opened(path, unpack=False) as content:
-            return hashlib.file_digest(content, "sha256").hexdigest()
-    except Unreadable:
-        return None

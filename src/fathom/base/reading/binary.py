@@ -48,7 +48,7 @@ def parquet_file(
             raise Unreadable(path, None, ROWS.fault())
         if about.num_rows * about.num_columns * _BYTES > most_unpacked(size):  # as of one value repeated
             raise Unreadable(path, None, f"{grown(size)} ({about.num_rows:,} rows of {about.num_columns} columns)")
-        table = pq.read_table(path, columns=wanted, partitioning=None)
+        table = pq.read_table(path, columns=wanted, partitioning=None, page_checksum_verification=True)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         details = " ".join(str(error).split())[:200]

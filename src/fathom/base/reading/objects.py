@@ -22,14 +22,17 @@ class Declared(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def object_faults(file: Path, kind: type[Object], content: object, most: int = 5) -> list[str]:
-    """Return a line for each value of another type than declared; at most so many, and one on the rest."""
+def object_faults(file: Path, kind: type[Object], content: object, most: int = 5, line: int | None = None) -> list[str]:
+    """Return a line for each value of another type than declared; at most so many, and one on the rest.
+
+    :param line: of the file, where the object is in one of several.
+    """
     try:
         kind.model_validate(content)
     except ValidationError as error:
-        lines = list(dict.fromkeys(_describe(kind, content, fault) for fault in error.errors(include_url=False)))
-        rest = [f"{len(lines) - most} more faults"] if len(lines) > most else []
-        return [located(file, None, line) for line in [*lines[:most], *rest]]
+        faults = list(dict.fromkeys(_describe(kind, content, fault) for fault in error.errors(include_url=False)))
+        rest = [f"{len(faults) - most} more faults"] if len(faults) > most else []
+        return [located(file, line, why) for why in [*faults[:most], *rest]]
     return []
 
 
@@ -37,10 +40,10 @@ def _describe(kind: type[Object], content: Any, fault: Any) -> str:
     """Describe a fault by the description of its field, as one of a union has a fault for each type; else by itself."""
     where = ".".join(map(str, fault["loc"])) or "the content"
     name = str(fault["loc"][0]) if fault["loc"] else ""
-    if name in kind.model_fields and (expected := kind.model_fields[name].description) is not None:
-        return f"{name} must be {expected}, found {shown(content[name])}"
     if fault["type"] == "missing":
         return f"{where} is missing"
+    if name in kind.model_fields and (expected := kind.model_fields[name].description) is not None:
+        return f"{name} must be {expected}, found {shown(content[name])}"
     expected = "be an object {…}"
     if fault["type"] not in ("model_type", "dict_type"):  # pydantic says "Input should be a valid string"
         expected = fault["msg"].removeprefix("Input should ").removeprefix("String should ").replace("valid ", "")

@@ -13,14 +13,16 @@ import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import numpy as np
+from pydantic import Field, Strict
 
 from fathom._version import VERSION
 from fathom.base.errors import BadInput, refuse
 from fathom.base.reading import Faults, Json, first_few, read_json_lines, repetition, shown, stands
+from fathom.base.reading.objects import Object, object_faults
 from fathom.data.formats import read
 from fathom.data.formats.base import read_object
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
@@ -53,6 +55,79 @@ _PROBE = PROBES["statement"]
 _SHARD = "all"
 
 
+Place = Annotated[int, Field(ge=0)]
+Nats = Annotated[float, Field(le=0)]
+Surprisal = Annotated[tuple[str, Annotated[float, Field(ge=0)]], Strict(False)]
+Written = Annotated[str, Field(pattern=r"^(-(\d+(\.\d+)?(e[+-]?\d+)?|inf)|0(\.0+)?|nan)$")]
+"""A log-likelihood as text."""
+
+
+class QuizRelation(Object):
+    """A relation in :data:`QUIZ`."""
+
+    templates: list[str] | None = None
+    template_index: Place | list[Place] | None = Field(None, description="the number of a template, or several")
+    answer_space_ids: list[str | int] | None = Field(None, description="a list of ids")
+    reduction: Literal["sum", "mean", ""] | None = Field(None, description="'sum' or 'mean', or null if not reduced")
+    pll_metric: str | None = None
+
+
+class QuizRow(Object):
+    """A line of ``P36_results.jsonl``.
+
+    Legacy layouts have labels (``predicted_tokens``) with surprisals, best first, or surprisals of all tokens
+    (``results``).
+    """
+
+    sub_id: str
+    obj_id: str | int | None = None
+    answer_idx: Place | None = None
+    instance_index: Place | None = None
+    template_index: Place | None = None
+    predicted_tokens: list[str] | None = None
+    pll_scores: list[float | Annotated[list[Nats], Field(min_length=1)] | None] | None = Field(
+        None, description="a score of 0 or less, or those of one token or more, for each answer"
+    )
+    results: list[Annotated[tuple[Annotated[list[Surprisal], Field(min_length=1)], Any], Strict(False)]] | None = Field(
+        None, description="the surprisals of one token or more, for each answer"
+    )
+
+
+class HarnessDocument(Object):
+    """A document of the task BEAR, or of one that ``fathom export lm-eval`` wrote."""
+
+    query: str | None = None
+    relation: str
+    template_index: Place
+    template: str | None = None
+    answer_options: list[str]
+    text_options: list[str] | None = None
+    correct: Place | list[Place] | None = Field(None, description="the place of the right option, or several")
+
+
+class HarnessRow(Object):
+    """A line of ``samples_TASK_TIME.jsonl``."""
+
+    doc: HarnessDocument
+    filtered_resps: list[Annotated[tuple[Nats | Written, Any], Strict(False)]] = Field(
+        description="[log-likelihood of 0 or less, …] for each option"
+    )
+
+
+class HarnessConfig(Object):
+    """The model of ``results_TIME.json``."""
+
+    model_args: str | dict[str, Any] | None = Field(None, description="a text or an object")
+    model_sha: str | None = None
+    model_dtype: str | None = None
+
+
+class HarnessResults(Object):
+    """``results_TIME.json``."""
+
+    config: HarnessConfig = HarnessConfig()
+
+
 class ScoredQuery(NamedTuple):
     """A query in one template. :param scores: of all candidates, in nats, by the name of the scoring."""
 
@@ -62,18 +137,39 @@ class ScoredQuery(NamedTuple):
 
 
 class RowChecker:
-    """The queries and templates read from one file, each of which must be new and in the data set."""
+    """The lines of a file of results: each must be as declared, new, and of the data set."""
 
-    def __init__(self, file: Path, data: QuerySet, faults: Faults) -> None:
-        self.file, self.data, self.faults = file, data, faults
+    def __init__(self, file: Path, data: QuerySet, faults: Faults, kind: type[Object]) -> None:
+        self.file, self.data, self.faults, self.kind = file, data, faults, kind
         self.lines: dict[tuple[str, int], int] = {}
 
-    def accepts(self, row: ScoredQuery, line: int) -> bool:
-        """Return whether a row can be part of a run; else add a fault."""
-        count, name = len(self.data.phrasings(row.query)), f"query {row.query.id} in template {row.template}"
+    def rows(self) -> Iterator[tuple[int, int, Json]]:
+        """Yield (number of the object, line number, object) of lines as declared; the others become faults."""
+        for number, (line, row) in enumerate(read_json_lines(self.file, {}, self.faults)):
+            if found := object_faults(self.file, self.kind, row, most=1, line=line):
+                self.faults.found += found
+            else:
+                yield number, line, row
+
+    def accepts(self, row: ScoredQuery, line: int, texts: Collection[str], gold: Collection[str]) -> bool:
+        """Return whether a row can be part of a run; else add a fault.
+
+        :param texts: the template, or the statement of the first answer, in the log.
+        :param gold: ids of gold answers in the log.
+        """
+        phrasings, name = self.data.phrasings(row.query), f"query {row.query.id} in template {row.template}"
+        asked = phrasings[row.template : row.template + 1]
+        answer = self.data.candidates[row.query.candidates].names[0]
+        expected = [text for one in asked for text in (one.text, one.fill(row.query.subject, answer).text)]
         why = repetition(self.lines, (row.query.id, row.template), line, name)
-        if not 0 <= row.template < count:
-            why = f"{name}: expected a template from 0 to {count - 1}"
+        if not asked:
+            why = f"{name}: expected a template from 0 to {len(phrasings) - 1}"
+        elif not set(texts) <= set(expected):
+            why = f"{name}: expected the text {expected[0]!r}, found {first_few(texts)}"
+        elif not set(gold) <= set(row.query.gold):
+            why = f"{name}: expected the gold answer {first_few(row.query.gold)}, found {first_few(gold)}"
+        elif any(score > 0 for scores in row.scores.values() for score in scores):
+            why = f"{name}: a log-likelihood is above 0"
         if why:
             self.faults.add(self.file, line, why)
         return not why
@@ -151,18 +247,18 @@ def _predictions(scored: ScoredQuery, data: QuerySet) -> Iterator[Columns]:
         yield from PromptedQuery(query, scored.template, prompt, len(space)).rows([Scoring(name, "nats")], [answer])
 
 
-# --- lm-pub-quiz: P36_results.jsonl. A row has `answer_idx` and `pll_scores` in the order of the answers. Its legacy
-# layout has labels (`predicted_tokens`) with surprisals, best first, or the surprisals of all tokens (`results`).
+# --- lm-pub-quiz: P36_results.jsonl, with `pll_scores` in the order of the answers
 
 
 def _read_quiz(folder: Path, data: QuerySet, faults: Faults) -> Results:
     metadata = read_object(folder / QUIZ, faults, '{"P36": {"templates": […], …}, …}', dict)
-    by_relation = data.by_relation()
-    rows: list[ScoredQuery] = []
+    by_relation, rows = data.by_relation(), list[ScoredQuery]()
     for relation, about in metadata.items():
         file = folder / f"{relation}_results.jsonl"
         if relation not in by_relation:
             faults.add(folder / QUIZ, None, f"{data.name} has no relation {shown(relation)}: give its --data")
+        elif found := object_faults(folder / QUIZ, QuizRelation, about):
+            faults.found += [f"{fault} in {relation}" for fault in found]
         elif not stands(file):
             faults.add(file, None, "file is missing: only JSON Lines are imported, save the results as such")
         else:
@@ -170,7 +266,7 @@ def _read_quiz(folder: Path, data: QuerySet, faults: Faults) -> Results:
     first: Json = next(iter(metadata.values()), {})
     used = {name.partition("/")[0] for row in rows for name in row.scores}
     options: dict[str, Any] = {"reduction": tuple(name for name in _REDUCTIONS if name in used) or ("sum",)}
-    if first.get("pll_metric") in _PLL:
+    if not faults.found and first.get("pll_metric") in _PLL:
         options["pll"] = _PLL[first["pll_metric"]]
     model = {"name": str(first.get("model_name_or_path") or folder.resolve().name)}
     return Results(f"lm-pub-quiz {first.get('lm_pub_quiz_version') or 'of an unknown version'}", model, options, rows)
@@ -179,46 +275,44 @@ def _read_quiz(folder: Path, data: QuerySet, faults: Faults) -> Results:
 def _quiz_rows(
     file: Path, about: Json, queries: Sequence[Query], data: QuerySet, faults: Faults
 ) -> Iterator[ScoredQuery]:
-    checker, space = RowChecker(file, data, faults), data.candidates[queries[0].candidates]
-    used = about.get("template_index")
-    usual: Any = used if isinstance(used, int) else used[0] if isinstance(used, list) and len(used) == 1 else 0
-    if (reduction := about.get("reduction") or "sum") not in _REDUCTIONS:
-        faults.add(file, None, f"reduction {shown(reduction)}: expected scores reduced by sum or mean, or not reduced")
-        return
-    ids = about.get("answer_space_ids") or list(space.ids)
-    if sorted(map(str, ids)) != sorted(space.ids):
+    checker, space = RowChecker(file, data, faults, QuizRow), data.candidates[queries[0].candidates]
+    used, templates = about.get("template_index"), about.get("templates") or []
+    used = [used] if isinstance(used, int) else used or range(len(templates))
+    ids = list(map(str, about.get("answer_space_ids") or space.ids))
+    if sorted(ids) != sorted(space.ids):
         faults.add(file, None, f"other answers than the data set's: {first_few(ids)} for {first_few(space.ids)}")
         return
-    for number, (line, row) in enumerate(read_json_lines(file, {"sub_id": str}, faults)):
-        place = row.get("instance_index", number)
-        query = queries[place] if isinstance(place, int) and 0 <= place < len(queries) else None
+    for number, line, row in checker.rows():
+        place, template = row.get("instance_index", number), row.get("template_index", used[0] if len(used) == 1 else 0)
+        query = queries[place] if place < len(queries) else None
+        scores = _quiz_scores(row, ids, space, about.get("reduction") or "sum")
         if query is None or query.subject_id != row["sub_id"]:
             expected = query.subject_id if query else f"at most {len(queries):,} instances"
             faults.add(file, line, f"expected {expected}, found subject {row['sub_id']!r}: give the --data evaluated")
-            continue
-        try:
-            scored = ScoredQuery(query, int(row.get("template_index", usual)), _quiz_scores(row, ids, space, reduction))
-        except (KeyError, TypeError, ValueError, IndexError):
+        elif scores is None:
             faults.add(file, line, f"expected scores of all {len(space)} answers, found {shown(row.get('pll_scores'))}")
-            continue
-        if checker.accepts(scored, line):
-            yield scored
+        else:
+            gold = [str(row["obj_id"])] if row.get("obj_id") is not None else []
+            gold += ids[row["answer_idx"] : row["answer_idx"] + 1] if row.get("answer_idx") is not None else []
+            scored = ScoredQuery(query, template, scores)
+            if checker.accepts(scored, line, templates[template : template + 1], gold):
+                yield scored
 
 
-def _quiz_scores(row: Json, ids: Sequence[str], space: CandidateSet, reduction: str) -> dict[str, list[float]]:
-    """:raises ValueError: not a score for each answer; so KeyError, TypeError and IndexError."""
-    if "predicted_tokens" in row:
-        by_label = dict(zip(row["predicted_tokens"], row["pll_scores"], strict=True))
-        return {f"{reduction}/full": [-float(by_label[name]) for name in space.names]}
-    if "results" in row:
-        values = [[-float(surprisal) for _, surprisal in tokens] for tokens, _ in row["results"]]
-    else:
-        values = row["pll_scores"]
-    by_id = dict(zip(map(str, ids), values, strict=True))
-    scores = [by_id[id_] for id_ in space.ids]
+def _quiz_scores(row: Json, ids: Sequence[str], space: CandidateSet, reduction: str) -> dict[str, list[float]] | None:
+    """Return the scores of all answers in the order of the space; None if there is not one for each."""
+    labels, values = row.get("predicted_tokens"), row.get("pll_scores") or []
+    if labels is not None:
+        values, ids = [-value if isinstance(value, float | int) else value for value in values], labels
+    elif row.get("results") is not None:
+        values = [[-surprisal for _, surprisal in tokens] for tokens, _ in row["results"]]
+    by_id = dict(zip(ids, values, strict=False))
+    wanted = space.ids if labels is None else space.names
+    if len(ids) != len(values) or by_id.keys() != set(wanted) or len({isinstance(some, list) for some in values}) > 1:
+        return None
+    scores = [by_id[name] for name in wanted]
     if isinstance(scores[0], list):
-        means = [sum(some) / len(some) if some else float("nan") for some in scores]
-        return {"sum/full": list(map(sum, scores)), "mean/full": means}
+        return {"sum/full": list(map(sum, scores)), "mean/full": [sum(some) / len(some) for some in scores]}
     return {f"{reduction}/full": [float("nan") if score is None else float(score) for score in scores]}
 
 
@@ -239,39 +333,48 @@ def _log_in(results: Path) -> Path:
 def _read_harness(file: Path, data: QuerySet, faults: Faults) -> Results:
     match = _LOG.fullmatch(file.name)
     assert match is not None
-    by_id = {query.id: query for query in data.queries}
-    rows = list(_harness_rows(file, data, by_id, faults))
+    rows = list(_harness_rows(file, data, faults))
     about_file = file.with_name(f"results_{match[1]}.json")
     about = read_object(about_file, faults, "an object with 'config'") if stands(about_file) else {}
-    config: Json = stated if isinstance(stated := about.get("config"), dict) else {}
+    if found := object_faults(about_file, HarnessResults, about):
+        faults.found += found
+        about = {}
+    config: Json = about.get("config") or {}
     arguments = config.get("model_args") or {}
     if isinstance(arguments, str):
         arguments = dict(part.partition("=")[::2] for part in arguments.split(","))
     model = {"name": str(arguments.get("pretrained") or about.get("model_name") or file.resolve().parent.name)}
     model |= {"revision": config["model_sha"]} if config.get("model_sha") else {}
-    model |= {"dtype": str(config["model_dtype"]).removeprefix("torch.")} if config.get("model_dtype") else {}
-    return Results(f"lm-evaluation-harness {about.get('lm_eval_version', '')}".strip(), model, {}, rows)
+    model |= {"dtype": config["model_dtype"].removeprefix("torch.")} if config.get("model_dtype") else {}
+    return Results(f"lm-evaluation-harness {about.get('lm_eval_version') or ''}".strip(), model, {}, rows)
 
 
-def _harness_rows(file: Path, data: QuerySet, by_id: Mapping[str, Query], faults: Faults) -> Iterator[ScoredQuery]:
-    checker = RowChecker(file, data, faults)
-    for line, row in read_json_lines(file, {"doc": dict, "filtered_resps": list}, faults):
-        doc = row["doc"]
-        query = by_id.get(doc.get("query") or f"{doc.get('relation')}/{doc.get('item')}")
+def _harness_rows(file: Path, data: QuerySet, faults: Faults) -> Iterator[ScoredQuery]:
+    checker, by_id = RowChecker(file, data, faults, HarnessRow), {query.id: query for query in data.queries}
+    for _, line, row in checker.rows():
+        doc, scores = row["doc"], [float(answer[0]) for answer in row["filtered_resps"]]
+        query = by_id.get(doc.get("query") or f"{doc['relation']}/{doc.get('item')}")
         space = data.candidates[query.candidates] if query is not None else None
-        if query is None or space is None or doc.get("answer_options") != list(space.names):
-            name = f"{doc.get('relation')}, item {doc.get('item')}"
+        if query is None or space is None or doc["answer_options"] != list(space.names):
+            name = f"{doc['relation']}, item {doc.get('item')}"
             faults.add(file, line, f"{name}: not a query of {data.name} with its answers; give the --data evaluated")
-            continue
-        try:
-            scores = [float(answer[0]) for _, answer in zip(space.ids, row["filtered_resps"], strict=True)]
-            scored = ScoredQuery(query, int(doc["template_index"]), {"sum/full": scores})
-        except (KeyError, TypeError, ValueError, IndexError):
-            expected = f"expected 'template_index' and [log-likelihood, …] for each of {len(space)} options"
-            faults.add(file, line, f"{expected}, found {shown(row['filtered_resps'])}")
-            continue
-        if checker.accepts(scored, line):
-            yield scored
+        elif len(scores) != len(space):
+            faults.add(
+                file, line, f"expected [log-likelihood, …] for each of {len(space)} options, found {len(scores)}"
+            )
+        else:
+            correct = [stated] if isinstance(stated := doc.get("correct"), int) else stated or []
+            gold = [space.ids[place] if place < len(space) else f"option {place}" for place in correct]
+            texts = (
+                (doc.get("text_options") or [])[:1]
+                if doc.get("query")
+                else [doc["template"]]
+                if doc.get("template")
+                else []
+            )
+            scored = ScoredQuery(query, doc["template_index"], {"sum/full": scores})
+            if checker.accepts(scored, line, texts, gold):
+                yield scored
 
 
 SCHEMA = "0.3.0"

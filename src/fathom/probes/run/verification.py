@@ -1,0 +1,65 @@
+"""Checks of a run against itself, as of a folder that comes from somebody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fathom.base.errors import BadInput
+from fathom.base.reading import shown
+from fathom.engine.scoring.rows import rank_best, top, unfiltered_ranks
+from fathom.results.rows import Rows
+from fathom.store.folder import RunFolder
+
+_EDITED = "the run was edited, make it anew"
+
+
+def verify(run: RunFolder) -> str:
+    """Check files against their digests, then ids and bounds of ranks, then ranks against the recorded scores.
+
+    :returns: what was checked.
+    :raises BadInput: a file is damaged, or values contradict each other.
+    """
+    rows, ranked = Rows(run), 0
+    _check_facts(rows, run)
+    for place, query in enumerate(rows.query.tolist()):
+        by_scores = _by_scores(rows, place)
+        ranked += bool(by_scores)
+        for name, (found, expected) in by_scores.items():
+            if not np.array_equal(found, expected):
+                where = f"{run.path / 'predictions'}: {name} of query {rows.query_ids[query]!r}"
+                raise BadInput(f"{where} is {shown(found)}, by its scores {shown(expected)}: {_EDITED}")
+    files = f"{len(run.digests()):,} files against their digests" if run.digests() else "no digests were recorded"
+    return f"verified: {len(rows.rank):,} predictions, the ranks of {ranked:,} against their scores; {files}"
+
+
+def _check_facts(rows: Rows, run: RunFolder) -> None:
+    """:raises BadInput: a ``fact_id`` is not of its query's subject, relation and gold answer."""
+    columns = (rows.fact_ids, rows.subjects, rows.relations, rows.gold, rows.directions, rows.query_ids)
+    for fact, subject, relation, gold, direction, query in zip(*columns, strict=True):
+        ends = [(subject, answer)[:: 1 if direction == "tail" else -1] for answer in (*gold[:1], "*")]
+        if fact and subject and fact not in [f"{head}|{relation}|{tail}" for head, tail in ends]:
+            where = f"{run.path / 'queries.parquet'}: fact_id {fact!r} of query {query!r}"
+            raise BadInput(f"{where} is not of its subject, relation and gold answer: {_EDITED}")
+
+
+def _by_scores(rows: Rows, place: int) -> dict[str, tuple[Any, Any]]:
+    """Return the recorded and the expected value of columns that follow from the scores of all candidates.
+
+    :returns: nothing if the prediction has no rank, or the scores or the answers to filter were not recorded.
+    """
+    query, scores = int(rows.query[place]), np.nan_to_num(rows.scores(place), nan=-np.inf, neginf=-np.inf)
+    known, best = rows.known[query], rows.best(place)
+    if np.isnan(rows.rank[place]) or not len(scores) or known is None:
+        return {}
+    golds = [gold for gold in rows.gold_places(place) if scores[gold] > -np.inf]
+    ranks = rank_best(scores, golds, rows.candidate_places(place, known))
+    ids = rows.candidates[rows.spaces[query] or ""][0]
+    gold_ranks = [rank for rank in rows.table.column("gold_ranks")[place].as_py() or () if rank and not np.isnan(rank)]
+    return {
+        "rank_optimistic": (float(rows.optimistic[place]), ranks.optimistic),
+        "rank_pessimistic": (float(rows.pessimistic[place]), ranks.pessimistic),
+        "gold_ranks": (gold_ranks, unfiltered_ranks(scores, golds)),
+        "top_ids": (best, [ids[at] for at in top(scores, ids, len(best))]),
+    }
