@@ -229,14 +229,15 @@ def as_read_back(value: object) -> Any:
 class Faults:
     """A collection of faults (``found``) and notes of a data set.
 
-    ``read`` has its files. ``respelt`` has the texts that are read in another spelling, with file and line; once noted,
-    they are in ``tidied``.
+    ``read`` has its files, ``broken`` those that cannot be read to their end. ``respelt`` has the texts that are read
+    in another spelling, with file and line; once noted, they are in ``tidied``.
     """
 
     def __init__(self) -> None:
         self.found: list[str] = []
         self.notes: list[str] = []
         self.read: set[Path] = set()
+        self.broken: set[Path] = set()
         self.respelt: list[Respelt] = []
         self.tidied: list[Respelt] = []
 
@@ -265,6 +266,8 @@ class Faults:
     def keep(self, error: BadInput) -> None:
         """Add the faults of an error, each once."""
         self.found += [fault for fault in error.faults if fault not in self.found]
+        if isinstance(error, Unreadable):
+            self.broken.add(error.path)
 
     def there(self, file: Path) -> bool:
         """Return whether a file exists; a path that is not a file is a fault."""

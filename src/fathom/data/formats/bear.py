@@ -66,7 +66,8 @@ def _add_relation(draft: Draft, id_: str, entry: Json, domains: tuple[str, ...])
         if texts_of(row.get("sub_aliases") or []) is None:
             faults.add(file, line, f"'sub_aliases' must be a list of texts, found {shown(row['sub_aliases'])}")
     if not rows:
-        faults.add(file, None, f"relation {id_} has no instances: add some or remove it from {METADATA}")
+        if file not in faults.broken:
+            faults.add(file, None, f"relation {id_} has no instances: add some or remove it from {METADATA}")
         return []
     space = _answer_space(metadata, id_, entry, instances, faults)
     gold = [_gold(file, line, row, space, faults) if has_space else row["obj_id"] for line, row in rows]

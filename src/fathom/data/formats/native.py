@@ -130,7 +130,8 @@ def _add_relation(draft: Draft, line: int, entry: Json, facts: list[_Fact]) -> N
     if stands(file.with_name(RELATIONS)):
         file = file.with_name(RELATIONS)
     if not facts:
-        faults.add(file, line, f"relation {id_!r} has no facts: add some or remove it")
+        if draft.path not in faults.broken:
+            faults.add(file, line, f"relation {id_!r} has no facts: add some or remove it")
         return
     if not entry.get("templates") and not all(fact.row.get("sentences") for fact in facts):
         where = f"relation {id_!r} has no template"

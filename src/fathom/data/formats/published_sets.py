@@ -166,7 +166,7 @@ def _kamel(draft: Draft, rows: Iterator[Row]) -> About:
             )
         elif id_ not in questions:
             faults.add(draft.path / QUESTIONS, None, f"relation {id_} has no question: add a line '{id_}, … [S] …?'")
-        elif not any(fact.split == "test" for fact in some):
+        elif test not in faults.broken and not any(fact.split == "test" for fact in some):
             faults.add(test, None, f"relation {id_} has no instances: add some or remove its folder")
         elif not stands(train):
             faults.note(train, None, "file is missing: few-shot examples cannot be drawn from it")
