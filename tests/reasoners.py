@@ -544,11 +544,11 @@ _IGNORED = {
     "one does not have to be": "one has to be", "one may be": "one has to be", "one has to eat": "one has to be",
     "some": "", "it is not true that": "", "nobody knows whether": "",
 }  # fmt: skip
-"""Connectives, and what is read for them by whoever ignores them."""
+"""Connectives, and what a reader that ignores them reads instead."""
 
 
 def ignoring(text: str) -> str:
-    """Return a text as it is read by whoever ignores connectives."""
+    """Return a text as a reader that ignores connectives reads it."""
     for connective, instead in _IGNORED.items():
         text = re.sub(rf"\b{connective} ", f"{instead} ".lstrip(), text, flags=re.IGNORECASE)
     text = re.sub(r"(<.>|\w+) does not (\w+) (<.>|\w+) \.", r"\1 \2s \3 .", text)

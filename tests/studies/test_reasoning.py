@@ -147,7 +147,7 @@ def test_no_shortcut_reasons_and_every_reasoner_does(built, study):
 
 
 OF_CHAINS = {name: SHORTCUTS[name] for name in ("first_and_last", "skips_middle", "backwards", "undirected")}
-"""Shortcuts through several facts; the others are told by one fact."""
+"""Shortcuts through several facts; one fact is enough to recognise the others."""
 
 
 def test_memory_is_used_by_who_remembers_half(built):

@@ -58,7 +58,8 @@ class or property that the other premise does not mention; nonce ones differ fro
 blavedok is an artist". *Another verb*: "blavedok eats an artist". *Subjects exchanged*: the subject has another premise
 2, and another subject has both. *Answers exchanged*: premise 1 has another answer, another premise 1 the right one.
 *Fact reversed*: "artist is a blavedok"; of memory "<x> is an artist", and the wrong answer is the item's class. *Words
-exchanged*: "blatidok of a blavedok is an artist", "<x> is a blavedok of a blatidok". *Premise 2 reversed*: "blavedok is
+exchanged*: "blavuzdok of a blavedok is an artist", "<x> is a blavedok of a blavuzdok".
+*Premise 2 reversed*: "blavedok is
 a <x>", "<y> blavedoks <x>"."""
 COMBINES, REMEMBERS = "combines what is stated", "uses what it remembers"
 COUNTERFACTUAL = "counterfactual premise"
@@ -80,7 +81,7 @@ FORMS = (PLAIN, PARAPHRASED, SHUFFLED)
 DISTRACTORS = 2
 """Facts of others among those that are shuffled."""
 MOST_ORDERS = 6
-"""An altered text has its sentences in so many orders, so that none is told by a place (three have no others)."""
+"""An altered text has its sentences in so many orders, so that no place gives one away (three have no others)."""
 _SYLLABLES = 3
 """Of nonce words: enough for similar ones, which begin and end alike."""
 

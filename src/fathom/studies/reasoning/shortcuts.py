@@ -1,8 +1,9 @@
 """Shortcuts: ways to guess premise 1 from premise 2 without memory of it.
 
-An altered text takes the verdict from whoever copies, or binds and joins loosely. None takes it from an answerer that
-reads with care, and guesses what it should remember: from a part of the name, from the most frequent answer, or from
-the answer of the item that is spelt most alike. So verdicts on memory rest on the items that no shortcut *solves*.
+An altered text takes the verdict from an answerer that copies, or that binds and joins loosely. None takes it from an
+answerer that reads with care, and guesses what it should remember: from a part of the name, from the most frequent
+answer, or from the answer of the item that is spelt most alike. So verdicts on memory rest on the items that no
+shortcut *solves*.
 """
 
 from __future__ import annotations
