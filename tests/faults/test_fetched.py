@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import random
 import tarfile
@@ -42,6 +43,14 @@ ARRIVED = {
         "is damaged",
     ),
     "another archive": ("mine.zip", zipped({"theme/style.css": b"a {}", "theme/x.js": b"1"}), "no format fits"),
+    "a name that is too long": ("mine.zip", zipped({f"mine/{'a' * 300}.tsv": FACTS}), "over 255 bytes"),
+    "a long path": ("mine.zip", zipped({"mine/" + "a/" * 3000 + "b.tsv": FACTS, "mine/x.tsv": FACTS}), "too long"),
+    "a file that is a folder": (
+        "mine.zip",
+        zipped({"mine/a": FACTS, "mine/a/b.tsv": FACTS}),
+        "both a file and a folder",
+    ),
+    "a name that is not UTF-8": ("mine.tar.gz", tarred({"mine/a\udcff.tsv": FACTS, "mine/b.tsv": FACTS}), "udcff"),
     "data with faults": ("facts.tsv", FACTS + b"Italy\tRome\n", "facts.tsv:801"),
 }
 
@@ -64,3 +73,18 @@ def test_an_archive_of_several_data_sets_names_each(site, fathom):  # noqa: F811
     site.files["/both.zip"] = zipped({"both/one/facts.tsv": FACTS, "both/two/facts.tsv": FACTS, "both/README.md": b"x"})
     code, out, err = fathom("data", "fetch", "both", "--url", f"{site.url}/both.zip")
     assert (code, "both/one" in out, "both/two" in out) == (0, True, True), err
+
+
+def test_an_archive_is_kept_while_the_disk_is_full(site, fathom, tmp_path, monkeypatch):  # noqa: F811
+    site.files["/mine.zip"] = zipped(GOOD)
+    address = f"{site.url}/mine.zip"
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fathom.data.fetch.unpack", full)
+        assert fathom("data", "fetch", "mine", "--url", address)[0] != 0
+    requests = len(site.asked)
+    assert fathom("data", "fetch", "mine", "--url", address)[0] == 0
+    assert len(site.asked) == requests

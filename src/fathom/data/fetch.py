@@ -5,6 +5,7 @@ Files come into the cache's ``downloads`` first, where an interrupted attempt is
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,6 +28,8 @@ from fathom.store.files import make_folder, write_json
 from fathom.store.locks import AT_WORK, exclusive_folder
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of a full disk."""
 RECORD = "fetched.json"
 """In a folder that was fetched: from where, when, under which licence, and what its files were."""
 CHECKSUMS = "checksums.json"
@@ -161,7 +164,9 @@ def _put_together(
             places = _place(source, file, folder)
             digest = contents_of(folder, places)
             _check(source, folder, places, digest, known, accept)
-        except (Unreadable, BadInput) as error:
+        except (OSError, UnicodeError, BadInput) as error:
+            if isinstance(error, OSError) and error.errno in FULL:  # the archive is good
+                raise
             _clear(file.parent, files)
             why = error.why if isinstance(error, Unreadable) else str(error)
             raise BadInput(f"{source.url}: {why}") from error

@@ -16,6 +16,8 @@ from typing import IO, NamedTuple
 from fathom.base.reading.bounds import MEMBERS, grown, most_unpacked
 from fathom.base.reading.files import BLOCK, UNPACKING, Unreadable, check_file, shown
 
+LONGEST_NAME = 255
+"""Bytes in the name of a file or folder, as file systems take them."""
 _BROKEN = (*UNPACKING, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, NotImplementedError, RuntimeError)
 """Errors of damaged, encrypted or unusual archives, in addition to OSError."""
 
@@ -95,6 +97,8 @@ def _checked(archive: Path, members: Iterator[_Member]) -> list[_Member]:
         path = PurePosixPath(member.name)
         if path.is_absolute() or ".." in path.parts or set("\\:\0") & set(member.name) or not path.parts:
             raise Unreadable(archive, None, f"{shown(member.name)} would be written elsewhere: nothing is unpacked")
+        if any(len(part.encode(errors="replace")) > LONGEST_NAME for part in path.parts):
+            raise Unreadable(archive, None, f"{shown(member.name)} has a part of over {LONGEST_NAME} bytes")
         if not member.is_folder:
             checked.append(member)
     return checked
@@ -107,6 +111,9 @@ def _places(archive: Path, names: Sequence[str], strip: int | None) -> list[str]
         strip = max(map(len, shared))
     places = ["/".join(parts[strip:]) for parts in paths]
     times = Counter(places)
+    folders = {str(folder) for place in times for folder in PurePosixPath(place).parents}
+    if clash := next((place for place in places if place in folders), None):
+        raise Unreadable(archive, None, f"{shown(clash)} is both a file and a folder")
     for name, place in zip(names, places, strict=True):
         if not place or times[place] > 1:
             raise Unreadable(archive, None, f"{shown(name)} has no unique name without its first {strip} folders")

@@ -59,8 +59,7 @@ blavedok is an artist". *Another verb*: "blavedok eats an artist". *Subjects exc
 2, and another subject has both. *Answers exchanged*: premise 1 has another answer, another premise 1 the right one.
 *Fact reversed*: "artist is a blavedok"; of memory "<x> is an artist", and the wrong answer is the item's class. *Words
 exchanged*: "blavuzdok of a blavedok is an artist", "<x> is a blavedok of a blavuzdok".
-*Premise 2 reversed*: "blavedok is
-a <x>", "<y> blavedoks <x>"."""
+*Premise 2 reversed*: "blavedok is a <x>", "<y> blavedoks <x>"."""
 COMBINES, REMEMBERS = "combines what is stated", "uses what it remembers"
 COUNTERFACTUAL = "counterfactual premise"
 OF_TEXT, OF_MEMORY = "answer of the text", "answer of memory"
