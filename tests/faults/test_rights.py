@@ -13,6 +13,7 @@ from fathom.base.errors import BadInput
 from fathom.base.rights import FLAGS, missing_right
 from fathom.store.folder import RunFolder
 from fathom_kgc import PromptedModel, evaluate_links, train_links
+from tests.answerers import without_digests
 from tests.cli.test_cli import gpt2, save
 from tests.cli.test_cli_help import ALL
 from tests.messages import mentioned, mentions
@@ -46,7 +47,7 @@ def strangers(tmp_path: Path) -> Path:
 
 def with_command(run: Path, options: dict | None = None, **changed: object) -> None:
     """Change the command in a run's manifest, and its identity with it."""
-    file = run / "manifest.json"
+    file = without_digests(run) / "manifest.json"
     manifest = json.loads(file.read_text())
     command = manifest["circumstances"]["command"]
     command |= changed
