@@ -162,7 +162,7 @@ class LinkStep(Step):
         data = opened.data(self.data, self.options.columns)
         train_links(self.kind, data, self.training, self.predictor)
         server = self.training.model_dump(include={"server"})
-        predictor = open_links(self.predictor, data, given=self.asking | server)
+        predictor = open_links(self.predictor, data, asking=self.asking | server)
         # Named by its place in the plan, so that its manifest is the same elsewhere.
         predictor.identity = replace(predictor.identity, name=f"{PREDICTORS}/{self}")
         asked = link_queryset(data, self.options.directions)

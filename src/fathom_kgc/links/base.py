@@ -398,36 +398,36 @@ def _train(folder: Path, manifest: Manifest, predictor: Predictor, progress: Pro
     return manifest
 
 
-def open_links(folder: str | Path, data: QuerySet, device: str | None = None, given: Given | None = None) -> Predictor:
+def open_links(folder: str | Path, data: QuerySet, device: str | None = None, asking: Given | None = None) -> Predictor:
     """Open a trained predictor, ready for :meth:`~fathom_kgc.links.base.Predictor.prepare`.
 
     :param data: the graph it was trained on, or another with the same entities and relations (a world of it).
-    :param given: options that replace those of its training, and the rights that it may use.
+    :param asking: options that replace those of its training, and the rights that it may use.
     :raises BadInput: not a model folder, a training that has not ended or learnt nothing, another graph; or a server
-        elsewhere that is not in *given*, too.
+        elsewhere that is not in *asking*, too.
     """
-    path, asking = Path(folder), dict(given or {})
+    path, changed = Path(folder), dict(asking or {})
     manifest = read_manifest(path)
-    refuse(refused_rights(path / MANIFEST, manifest["identity"]["options"], asking))
-    if asking.get("server") == manifest["identity"]["options"].get("server"):
-        asking.pop("server", None)
+    refuse(refused_rights(path / MANIFEST, manifest["identity"]["options"], changed))
+    if changed.get("server") == manifest["identity"]["options"].get("server"):
+        changed.pop("server", None)
     kind, graph, trained = find(manifest["identity"]["kind"]), graph_of(data), manifest["identity"]["data"]
     if trained["places"] != _places(graph):
         raise BadInput(
             f"{path} was trained on {trained['name']}, whose entities and relations are not those of {data.name}: "
             "give the same graph, or a world made of it"
         )
-    unknown = sorted(asking.keys() - kind.options.asking())
+    unknown = sorted(changed.keys() - kind.options.asking())
     if unknown:
         can = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(kind.options.asking())) or "nothing"
         raise BadInput([f"--{name.replace('_', '-')}: a {kind.name} model can be asked with {can}" for name in unknown])
-    options = parse_options(kind.options, {**manifest["identity"]["options"], **asking, "device": device})
+    options = parse_options(kind.options, {**manifest["identity"]["options"], **changed, "device": device})
     if manifest["ended"].get("failed") and not stands(path / "weights.safetensors"):
         raise BadInput(f"{path} holds no weights: {manifest['ended']['why']}")
     predictor = kind.load()(graph, options, path, device_of(device))
     predictor.load(path)
     predictor.identity = Identity(str(folder), None, "float32", _content_hash(path, manifest))
-    predictor.open_again = partial(open_links, folder, data, given=given)
+    predictor.open_again = partial(open_links, folder, data, asking=asking)
     return predictor
 
 

@@ -40,9 +40,10 @@ def _describe(kind: type[Object], content: Any, fault: Any) -> str:
     """Describe a fault by the description of its field, as one of a union has a fault for each type; else by itself."""
     where = ".".join(map(str, fault["loc"])) or "the content"
     name = str(fault["loc"][0]) if fault["loc"] else ""
-    if fault["type"] == "missing":
+    expected = kind.model_fields[name].description if name in kind.model_fields else None
+    if fault["type"] == "missing" and (expected is None or where == name):
         return f"{where} is missing"
-    if name in kind.model_fields and (expected := kind.model_fields[name].description) is not None:
+    if expected is not None:
         return f"{name} must be {expected}, found {shown(content[name])}"
     expected = "be an object {…}"
     if fault["type"] not in ("model_type", "dict_type"):  # pydantic says "Input should be a valid string"
