@@ -22,7 +22,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 import fathom as library
 from fathom.base.errors import FathomError
@@ -52,6 +52,7 @@ WEIGHTS = {
     "LlamaForCausalLM": 3,
     "BertForMaskedLM": 4,
     "T5ForConditionalGeneration": 2,
+    "adapter": 4,
     "plan": 6,
 }
 """How often a case is drawn; the others once."""
@@ -102,6 +103,7 @@ ABSENT: dict[str, tuple[str, ...]] = {
                     "is_encoder_decoder", "layer_types", "text_config", "rope_parameters", "_attn_implementation"),
     "tokenizer_config.json": ("added_tokens_decoder", "auto_map", "extra_special_tokens", "padding_side",
                               "additional_special_tokens", "model_input_names", "add_bos_token"),
+    "adapter_config.json": ("layers_pattern", "oft_block_size", "init_weights", "adapters", "unknown"),
     "manifest.json": ("notes", "shows"),
 }  # fmt: skip
 """Keys that the files lack and libraries read, to be added."""
@@ -115,6 +117,15 @@ def write_model(folder: Path, name: str) -> None:
     if name.endswith(("LMHeadModel", "CausalLM")):
         file = folder / "tokenizer_config.json"
         file.write_text(json.dumps(json.loads(file.read_text()) | {"chat_template": CHAT}))
+
+
+def write_adapter(folder: Path) -> None:
+    """An adapter, next to its model."""
+    peft = pytest.importorskip("peft", reason="needs the extra peft")
+    write_model(folder / "model", "LlamaForCausalLM")
+    network = AutoModelForCausalLM.from_pretrained(folder / "model")
+    config = peft.LoraConfig(r=2, target_modules=["q_proj"], rank_pattern={"v_proj": 1}, alpha_pattern={"v_proj": 1})
+    peft.get_peft_model(network, config).save_pretrained(folder)
 
 
 def write_world(folder: Path) -> None:
@@ -133,6 +144,10 @@ def evaluate(folder: Path, data: Path, **options: Any) -> None:
     model = library.load_model(str(folder))
     chat = model.attention == "causal" and model.tokenizer.chat_template is not None
     library.probe("statement", model, str(data), folder.with_name("run"), False, chat=chat, **options)
+
+
+def use_adapter(folder: Path) -> None:
+    library.load_model(str(folder / "model"), adapter=str(folder))
 
 
 def use_data(folder: Path) -> None:
@@ -244,6 +259,7 @@ def cases(tmp_path_factory) -> dict[str, Case]:
     for name in SHAPES:
         use = partial(evaluate, data=root / "facts")
         add(name, partial(write_model, name=name), use, *MODEL_FILES)
+    add("adapter", write_adapter, use_adapter, "adapter_config.json")
     for name in DATA:
         add(name, partial(write, name=name), use_data, "**/*.json", "**/*.jsonl")
     for name in ("statement-causal", "ontology", "choice", "generation", "link"):

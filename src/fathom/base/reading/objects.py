@@ -22,7 +22,9 @@ class Declared(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def object_faults(file: Path, kind: type[Object], content: object, most: int = 5, line: int | None = None) -> list[str]:
+def object_faults(
+    file: Path, kind: type[BaseModel], content: object, most: int = 5, line: int | None = None
+) -> list[str]:
     """Return a line for each value of another type than declared; at most so many, and one on the rest.
 
     :param line: of the file, where the object is in one of several.
@@ -36,7 +38,7 @@ def object_faults(file: Path, kind: type[Object], content: object, most: int = 5
     return []
 
 
-def _describe(kind: type[Object], content: Any, fault: Any) -> str:
+def _describe(kind: type[BaseModel], content: Any, fault: Any) -> str:
     """Describe a fault by the description of its field, as one of a union has a fault for each type; else by itself."""
     where = ".".join(map(str, fault["loc"])) or "the content"
     name = str(fault["loc"][0]) if fault["loc"] else ""

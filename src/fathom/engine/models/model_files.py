@@ -6,9 +6,9 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel, create_model
 
 from fathom.base.errors import BadInput, refuse
 from fathom.base.progress import LOG
@@ -64,8 +64,6 @@ def content_hash(names: Sequence[str], config: Any = None) -> str:
     return digest.hexdigest()
 
 
-MOST_RANK = 16384
-"""Of an adapter: as many as the widest layers have."""
 Text = str | None
 Mapping = dict[str, Any] | None
 SpecialToken = Annotated[str | dict[str, Any] | None, Field(description="text or an object {…}")]
@@ -120,28 +118,83 @@ class PoolingFile(Object):
     pooling_mode_lasttoken: bool = False
 
 
-Names = str | list[str] | None
-Rank = Annotated[int, Field(ge=1, le=MOST_RANK)]
-Pattern = Annotated[str, Field(pattern=r"^\^?[\w.]+\$?$")]
+class Module(Object):
+    """A module of a sentence encoder. :param type: of a class, with its package."""
+
+    type: str
 
 
-class AdapterFile(Object):
-    """``adapter_config.json`` of peft, which takes some texts for patterns: one of a stranger may search for ever.
+class ModulesFile(RootModel[list[Module]]):
+    """``modules.json`` of a sentence encoder."""
 
-    :param target_modules: a text is a pattern, in whose place the names of the weights are taken.
-    """
+    model_config = ConfigDict(strict=True, frozen=True)
 
-    peft_type: Text = None
-    base_model_name_or_path: Text = None
-    r: Rank | None = None
-    lora_alpha: float | None = None
-    target_modules: Names = None
-    exclude_modules: Names = None
-    modules_to_save: list[str] | None = None
-    layers_to_transform: int | list[int] | None = None
-    layers_pattern: Pattern | list[Pattern] | None = None
-    rank_pattern: dict[Pattern, Rank] = {}
-    alpha_pattern: dict[Pattern, float] = {}
+
+class IndexFile(Object):
+    """The files of weights in several, by the names of the weights."""
+
+    weight_map: Annotated[
+        dict[str, Annotated[str, Field(pattern=r"^[^/\\]+$")]], Field(description="files in this folder by weights")
+    ]
+
+
+PlainName = Annotated[str, Field(pattern=r"^[\w.|^$\\-]+$", max_length=500)]
+"""A pattern of modules without groups and repetitions, which is matched in linear time; mostly a name."""
+AdapterSize = Annotated[int | None, Field(ge=0, le=WIDTH.most, description=f"a whole number up to {WIDTH.most:,}")]
+Names = Annotated[
+    Annotated[list[str], Field(max_length=100_000)] | str | None,
+    Field(description="text or a list of up to 100,000 names of modules"),
+]
+PlainNames = Annotated[
+    Annotated[list[PlainName], Field(max_length=2000)] | PlainName | None,
+    Field(description="a list of up to 2,000 names of modules, none of them a pattern with ( or *"),
+]
+ByModule = Annotated[
+    Annotated[dict[PlainName, float | list[bool]], Field(max_length=2000)] | None,
+    Field(description="numbers by up to 2,000 names of modules, none of them a pattern with ( or *"),
+]
+Layers = Annotated[int | list[int] | None, Field(description="a layer or a list of layers")]
+LayerPairs = Annotated[
+    Annotated[list[list[int]], Field(max_length=100)] | None, Field(description="a list of up to 100 pairs of layers")
+]
+Initial = Annotated[
+    bool | Annotated[str, Field(pattern=r"^\D*\d{0,2}$")] | None,
+    Field(description="true, false or a method, up to 99 steps"),
+]
+Few = Annotated[int | None, Field(ge=0, le=100, description="a whole number up to 100")]
+Finite = Annotated[float | None, Field(allow_inf_nan=False)]
+LayerKind = Literal["ADALORA", "FOURIERFT", "HRA", "IA3", "LN_TUNING", "LOHA", "LOKR", "LORA", "OFT", "VERA"]
+"""Kinds of adapters that change layers alone."""
+ADAPTER_SIZES = ("r", "init_r", "oft_block_size", "n_frequency")
+"""Sizes of an adapter, none of them above those of its weights."""
+
+
+def _optional(kind: Any, *names: str) -> dict[str, Any]:
+    return dict.fromkeys(names, (kind, None))
+
+
+AdapterFile = create_model(
+    "AdapterFile",
+    __base__=Object,
+    __doc__="""``adapter_config.json``.
+
+    peft matches names by regular expressions, takes as much memory as sizes say, and imports what megatron_core names.
+    """,
+    peft_type=(LayerKind, ...),
+    megatron_config=(None, None),
+    **_optional(Text, "base_model_name_or_path", "revision"),
+    **_optional(AdapterSize, *ADAPTER_SIZES),
+    **_optional(Few, "num_cayley_neumann_terms"),
+    **_optional(Finite, "lora_alpha", "alpha"),
+    **_optional(bool | None, "use_rslora", "use_dora", "fan_in_fan_out", "lora_bias"),
+    **_optional(Names, "target_modules", "exclude_modules", "target_parameters"),
+    **_optional(PlainNames, "modules_to_save", "layers_pattern", "feedforward_modules"),
+    **_optional(ByModule, "rank_pattern", "alpha_pattern", "n_frequency_pattern"),
+    **_optional(Layers, "layers_to_transform"),
+    **_optional(LayerPairs, "layer_replication"),
+    **_optional(Initial, "init_lora_weights", "init_weights"),
+    **_optional(dict[str, Few] | None, "loftq_config"),
+)
 
 
 class AnyFile(Object):
@@ -184,12 +237,15 @@ SIZES = {
 """Names of sizes in a configuration, the one of all models first."""
 MAY_BE_ZERO = (HEADS, INNER, LABELS)
 """Models without attention have no heads."""
-SMALL: dict[str, type[Object]] = {
+SMALL: dict[str, type[BaseModel]] = {
     "config.json": ConfigFile,
     "tokenizer_config.json": TokenizerConfigFile,
     "generation_config.json": GenerationFile,
     "special_tokens_map.json": AnyFile,
     "adapter_config.json": AdapterFile,
+    "modules.json": ModulesFile,
+    "model.safetensors.index.json": IndexFile,
+    "pytorch_model.bin.index.json": IndexFile,
 }
 """Files that are checked before a library reads them."""
 WEIGHTS = (".safetensors", ".bin")
@@ -198,11 +254,11 @@ ATTRIBUTES = {
     "tokenizer_config.json": ("model_max_length", "chat_template"),
 }
 """Values of these that libraries keep as they are."""
-LARGE: dict[str, type[Object]] = {"tokenizer.json": TokenizerFile}
+LARGE: dict[str, type[BaseModel]] = {"tokenizer.json": TokenizerFile}
 """Files that are checked only after a library has failed, as they take long to read."""
 
 
-def check_object(file: Path, kinds: dict[str, type[Object]], faults: Faults) -> None:
+def check_object(file: Path, kinds: dict[str, type[BaseModel]], faults: Faults) -> None:
     """Add the faults of a JSON file; nothing but its syntax is checked if *kinds* lacks its name."""
     content = read_json(file, faults)
     if file.name in kinds and content is not None:
@@ -268,8 +324,9 @@ def trained_pooling(name: str) -> str | None:
     content = read_json(folder / POOLING, faults)
     faults.found += object_faults(folder / POOLING, PoolingFile, content)
     modules = read_json(folder / MODULES, faults) if faults.there(folder / MODULES) else []
+    faults.found += object_faults(folder / MODULES, ModulesFile, modules)
     faults.stop_if_any()
-    kinds = [str(module.get("type")).rpartition(".")[2] for module in modules if isinstance(module, dict)]
+    kinds = [module["type"].rpartition(".")[2] for module in modules]
     if left := [kind for kind in kinds if kind not in APPLIED]:
         LOG.warning("'%s': its vectors are used without %s, which modules.json names", name, ", ".join(left))
     modes = [key.removeprefix(MODE) for key, value in content.items() if key.startswith(MODE) and value is True]

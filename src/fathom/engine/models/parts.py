@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import transformers
+from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 from transformers.models.auto import modeling_auto as auto
 from transformers.utils import cached_file, find_adapter_config_file
 
 from fathom.base.errors import BadInput, MissingExtra
-from fathom.base.reading import Faults, read_json, shapes_in
-from fathom.base.reading.objects import object_faults
+from fathom.base.reading import Faults, json_file
 from fathom.engine.models.base import Attention
 from fathom.engine.models.hub import ModelPart, check_folder, from_pretrained, library_message, quiet
 from fathom.engine.models.model_files import (
-    MOST_RANK,
+    ADAPTER_SIZES,
     SMALL,
-    AdapterFile,
     check_attributes,
     check_object,
     check_sizes,
@@ -129,10 +127,9 @@ def base_of(name: str, revision: str | None) -> str | None:
     if file is None:
         return None
     faults = Faults()
-    content = read_json(Path(file), faults)
-    faults.found += object_faults(Path(file), AdapterFile, content)
+    check_object(Path(file), SMALL, faults)
     faults.stop_if_any()
-    base = content.get("base_model_name_or_path") if isinstance(content, dict) else None
+    base = json_file(Path(file)).get("base_model_name_or_path")
     if not base:
         raise BadInput(f"'{name}' is an adapter that does not name its model: --model MODEL --adapter {name}")
     if os.path.isabs(base) and not os.path.isdir(base):
@@ -152,122 +149,111 @@ def with_adapters(
     network: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     adapters: Sequence[ModelPart],
+    *,
     allow_pickle: bool = False,
 ) -> PreTrainedModel:
     """Apply adapters one after the other: all but the last are merged into the weights, so that changes add up.
 
     :param allow_pickle: read ``.bin`` weights too.
-    :raises BadInput: one cannot be loaded, or learns prompts instead of changing layers.
+    :raises BadInput: one cannot be loaded, or is of another kind than those that change layers.
     :raises MissingExtra: peft is not installed.
     """
     for number, part in enumerate(adapters):
-        weights = _weights_of(part, allow_pickle)
-        network = _with_adapter(network, tokenizer, part, weights, merge=number + 1 < len(adapters))
+        check_folder(Path(part.name))
+        try:
+            with quiet():
+                _check_files(part, allow_pickle=allow_pickle)
+                network = _with_adapter(network, tokenizer, part, merge=number + 1 < len(adapters))
+        except MissingExtra:
+            raise
+        except Exception as error:  # any error of the library on foreign files
+            raise BadInput(f"cannot load the adapter '{part.name}': {library_message(error)}") from error
     return network
 
 
 def _with_adapter(
-    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, part: ModelPart, file: Path | None, *, merge: bool
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, part: ModelPart, *, merge: bool
 ) -> PreTrainedModel:
-    """:param file: its weights, None of pickled ones."""
     try:
         from peft import PeftConfig, PeftModel, load_peft_weights, set_peft_model_state_dict
     except ImportError as error:
         raise MissingExtra("peft", "peft") from error
-    adapter = part.name
-    shapes = {} if file is None else shapes_in(file, "save the adapter again")
-    _make_room(network, tokenizer, adapter, shapes)
-    try:
-        with quiet():
-            # Layers missing in the adapter's file would stay untrained.
-            warnings.filterwarnings("error", message=".*missing adapter keys")
-            warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # of a merged adapter
-            config = PeftConfig.from_pretrained(adapter, revision=part.revision)
-            _name_modules(config, adapter, shapes)
-            adapted = PeftModel.from_pretrained(network, adapter, config=config, revision=part.revision)
-            weights = load_peft_weights(adapter, device="cpu", revision=part.revision)
-            # Set once more: the first time does not report weights without a layer.
-            unused = set_peft_model_state_dict(adapted, weights).unexpected_keys
-    except BadInput:
-        raise
-    except Exception as error:  # any error of the library on foreign files
-        raise BadInput(f"cannot load the adapter '{adapter}': {library_message(error)}") from error
-    if broken := [key for key, value in weights.items() if not torch.isfinite(value).all()]:
-        raise BadInput(f"the adapter '{adapter}': the weights {broken[0]} hold values that are not numbers")
-    if adapted.active_peft_config.is_prompt_learning:
-        raise BadInput(f"the adapter '{adapter}' learns prompts; Fathom takes those that change layers (LoRA and kin)")
-    if unused:
+    warnings.simplefilter("ignore")
+    # Layers missing in the adapter's file would stay untrained.
+    warnings.filterwarnings("error", message=".*missing adapter keys")
+    weights = load_peft_weights(part.name, device="cpu", revision=part.revision)
+    if broken := [key for key, value in weights.items() if not (value.numel() and torch.isfinite(value).all())]:
+        raise BadInput(f"the weights {broken[0]} are empty, or hold values that are not numbers")
+    config = PeftConfig.from_pretrained(part.name, revision=part.revision)
+    _check_sizes(config, weights)
+    _name_modules(config, weights, network)
+    _make_room(network, tokenizer, part.name, weights)
+    adapted = PeftModel.from_pretrained(network, part.name, config=config, revision=part.revision)
+    # Set once more: the first time does not report weights without a layer.
+    if unused := set_peft_model_state_dict(adapted, weights).unexpected_keys:
         raise BadInput(
-            f"the adapter '{adapter}' has {len(unused)} weights that its {CONFIGURATION} does not apply to a layer, "
+            f"it has {len(unused)} weights that its {CONFIGURATION} does not apply to a layer, "
             f"such as {unused[0].replace('.default.', '.')}: take the {CONFIGURATION} that was saved with these weights"
         )
     plain: PreTrainedModel = adapted.merge_and_unload() if merge else adapted.get_base_model()
     return plain
 
 
-def _weights_of(adapter: ModelPart, allow_pickle: bool) -> Path | None:
-    """Return the file of an adapter's weights; None if they are pickled.
-
-    :raises BadInput: a folder without an adapter's configuration or weights, values of wrong types, or pickled weights
-        without *allow_pickle*.
-    """
-    name = adapter.name
-    check_folder(Path(name))
-    found = [_file_of(adapter, file) for file in (CONFIGURATION, *WEIGHTS)]
-    for file, what in zip(found, (CONFIGURATION, WEIGHTS[0]), strict=False):
-        if file is None and not (what == WEIGHTS[0] and found[2] is not None):
-            raise BadInput(f"cannot load the adapter '{name}': the folder holds no {what}")
+def _check_files(part: ModelPart, *, allow_pickle: bool) -> None:
+    """:raises BadInput: no configuration or weights, values of wrong types, or ``.bin`` weights without permission."""
+    config, weights, pickled = (
+        cached_file(part.name, name, revision=part.revision, _raise_exceptions_for_missing_entries=False)
+        for name in (CONFIGURATION, *WEIGHTS)
+    )
+    if config is None:
+        raise BadInput(f"it holds no {CONFIGURATION}")
     faults = Faults()
-    check_object(found[0] or Path(name), SMALL, faults)
+    check_object(Path(config), SMALL, faults)
     faults.stop_if_any()
-    if found[1] is None and not allow_pickle:
-        raise BadInput(f"the adapter '{name}' has pickled weights, which can run code: add --allow-pickle to read them")
-    return found[1]
+    if weights is None and not (pickled and allow_pickle):
+        hint = f"; --allow-pickle reads its {WEIGHTS[1]}, if you trust who wrote it" if pickled else ""
+        raise BadInput(f"it holds no {WEIGHTS[0]}{hint}")
 
 
-def _file_of(part: ModelPart, name: str) -> Path | None:
-    if os.path.isdir(part.name):
-        return Path(part.name, name) if os.path.isfile(os.path.join(part.name, name)) else None
-    try:
-        return Path(cached_file(part.name, name, revision=part.revision))
-    except OSError:  # the hub lacks it, or is not reached
-        return None
+def _check_sizes(config: Any, weights: dict[str, Tensor]) -> None:
+    """:raises BadInput: sizes above those of the weights, whose layers would take much memory."""
+    ranks = {value.shape[0] for key, value in weights.items() if "lora_A" in key or "lora_embedding_A" in key}
+    sizes = (
+        ranks if config.peft_type == "LORA" and ranks else {size for value in weights.values() for size in value.shape}
+    )
+    most = max(sizes, default=0)
+    said = {name: getattr(config, name, None) for name in ADAPTER_SIZES} | (getattr(config, "rank_pattern", None) or {})
+    for name, size in said.items():
+        if isinstance(size, int | float) and size > most:
+            raise BadInput(
+                f"{CONFIGURATION} says {name} {size:,}, its weights have at most {most:,}: they are not of one adapter"
+            )
 
 
-def _name_modules(config: Any, adapter: str, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Compare the ranks with those of the weights, and put the modules that these name in place of a pattern.
-
-    :raises BadInput: another rank, or a pattern for weights that do not name their modules.
-    """
-    down = {key: shape[0] for key, shape in shapes.items() if _DOWN.search(key)}
-    ranks = [rank for rank in (getattr(config, "r", None), *getattr(config, "rank_pattern", {}).values()) if rank]
-    largest = max(down.values(), default=MOST_RANK)
-    if wrong := [rank for rank in ranks if rank > largest]:
-        raise BadInput(f"the adapter '{adapter}': {CONFIGURATION} says rank {wrong[0]:,}, its weights {largest}")
-    patterns = [name for name in ("target_modules", "exclude_modules") if isinstance(getattr(config, name, None), str)]
-    if patterns and not down:
-        raise BadInput(f"the adapter '{adapter}': {patterns[0]} is a pattern: list the names of the modules instead")
-    if patterns:
-        config.target_modules = {_DOWN.split(key)[0].removeprefix(_WRAPPED) for key in down}
-        config.exclude_modules = None
-
-
-_DOWN = re.compile(r"\.lora_(?:embedding_)?A\b")
-_WRAPPED = "base_model.model."
-"""Before the names of a network's modules in peft's files."""
+def _name_modules(config: Any, weights: dict[str, Tensor], network: PreTrainedModel) -> None:
+    """Replace patterns of modules, which may take for ever to match, by the modules that the weights name."""
+    if not any(isinstance(getattr(config, name, None), str) for name in ("target_modules", "exclude_modules")):
+        return
+    modules, saved_whole = dict(network.named_modules()), network.state_dict().keys()
+    config.target_modules, config.exclude_modules = set(), None
+    for key in (key.removeprefix("base_model.model.") for key in weights):
+        module = key.rpartition(".")[0]
+        if key not in saved_whole:
+            config.target_modules.add(module if module in modules else module.rpartition(".")[0])
 
 
 def _make_room(
-    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapter: str, shapes: Mapping[str, Sequence[int]]
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapter: str, weights: dict[str, Tensor]
 ) -> None:
     """Resize the network's embeddings to those of an adapter that was trained with added tokens."""
-    rows = network.get_input_embeddings().weight.shape[0]
-    wanted = next((shape[0] for key, shape in shapes.items() if key.endswith(EMBEDDINGS) and "lora" not in key), rows)
-    if wanted != rows:
-        network.resize_token_embeddings(wanted, mean_resizing=False)  # filled from the adapter
+    rows, width = network.get_input_embeddings().weight.shape
+    tables = [value for key, value in weights.items() if key.endswith(EMBEDDINGS) and "lora" not in key]
+    wanted = {table.shape[0] for table in tables if table.shape[1:] == (width,)} or {rows}
+    if wanted != {rows}:
+        network.resize_token_embeddings(max(wanted), mean_resizing=False)  # filled from the adapter
     elif len(tokenizer) > rows and has_tokenizer(adapter):
         raise BadInput(
-            f"the adapter '{adapter}' brings a tokenizer of {len(tokenizer):,} tokens, its model has {rows:,} "
+            f"it brings a tokenizer of {len(tokenizer):,} tokens, its model has {rows:,} "
             "embeddings, and the adapter holds none for the others: save it with save_embedding_layers=True"
         )
 
