@@ -10,7 +10,7 @@ import pytest
 
 import fathom as library
 from fathom.base.errors import BadInput
-from fathom.base.rights import FLAGS, missing_right
+from fathom.base.rights import missing_right
 from fathom.store.folder import RunFolder
 from fathom_kgc import PromptedModel, evaluate_links, train_links
 from tests.answerers import without_digests
@@ -26,6 +26,7 @@ RIGHTS = {
     "server": "https://collector.example.org/v1",
     "ray_address": "ray://collector.example.org:10001",
 }
+FLAGS = {name: f"--{name.replace('_', '-')}" for name in RIGHTS}
 CODE = "import pathlib; pathlib.Path({mark!r}).write_text('run')\nfrom transformers import GPT2Config as Own"
 
 

@@ -1,4 +1,4 @@
-"""A file of facts that cannot be read: nothing is said of the facts that were not read."""
+"""A file that cannot be read is one fault: the facts in it are not reported as missing, too."""
 
 from __future__ import annotations
 

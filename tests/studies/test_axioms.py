@@ -166,10 +166,10 @@ def copies(query, names):
 
 
 def reasons(query, names):
-    """Draws the conclusion of each kind, in whatever words and order, from what is said to be true of all."""
+    """Draws the conclusion of each kind in any wording and order; ignores negated, doubted and weakened sentences."""
     sentences = query.sentences[0].text.lower().split(" . ")
-    idle = "it is not true that", "nobody knows whether", "some "
-    text = " . ".join(sentence for sentence in sentences if not sentence.startswith(idle))
+    ignored = "it is not true that", "nobody knows whether", "some "
+    text = " . ".join(sentence for sentence in sentences if not sentence.startswith(ignored))
     found = dict(re.findall(r"if one thing (\w+) another , the other (\w+) the one", text))
     for one, other in re.findall(r"(\w+) is the inverse of (\w+) \.", text):
         found[one] = other

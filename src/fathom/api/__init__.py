@@ -65,7 +65,7 @@ def probe(
             if finished is not None:
                 return Result(finished, chosen.cluster).keep_metrics()
             request = _collect(faults, lambda: RunRequest(entry, str(model), queryset, chosen))
-            if request is not None and not faults:
+            if request is not None:
                 refuse_another_run(request, out)
         here = chosen is not None or "server" not in options  # else the name is not of a model to load
         local = _collect(faults, lambda: _model(model, chosen or kind(), load=not faults)) if here else None

@@ -175,7 +175,7 @@ def parse_options(kind: type[Options], values: Given) -> Options:
     from pydantic import ValidationError
 
     try:
-        return made(kind, values)
+        return options_of(kind, values)
     except ValidationError as error:
         faults = option_faults(kind, error)
         missing = [fault["loc"][0] for fault in error.errors() if fault["type"] == "missing"]
@@ -185,7 +185,7 @@ def parse_options(kind: type[Options], values: Given) -> Options:
         raise BadInput(lines) from error
 
 
-def made(kind: type[Options], values: Given) -> Options:
+def options_of(kind: type[Options], values: Given) -> Options:
     """Make an options object. Where a number is expected, true and false are none: pydantic takes them for 1 and 0.
 
     :raises ValidationError: an option that is unknown or out of range.

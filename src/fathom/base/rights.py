@@ -12,32 +12,28 @@ from typing import Any
 from fathom.base.options import Given
 from fathom.base.reading.replies import excerpt_of
 
-FLAGS = {
-    "trust_remote_code": "--trust-remote-code",
-    "allow_pickle": "--allow-pickle",
-    "key_env": "--key-env",
-    "server": "--server",
-    "ray_address": "--ray-address",
-}
-"""The options that give a right, and what to type."""
+RIGHTS = ("trust_remote_code", "allow_pickle", "key_env", "server", "ray_address")
+"""The options that give a right."""
 _ADDRESSES = ("server", "ray_address")
 _HERE = re.compile(r"auto|local|https?://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?(/[\w./-]*)?", re.ASCII)
-"""Addresses on this machine. A name before an ``@`` is no host, so that nothing but letters may follow the port."""
+"""Addresses on this machine. Nothing but a plain path may follow the port: what stands before an ``@`` is no host."""
 
 
-def missing_right(name: str, value: Any, typed: Given, flags: Given = FLAGS) -> str | None:
+def missing_right(name: str, value: Any, typed: Given, server_flag: str = "--server") -> str | None:
     """Return what is wrong with an option of a file that gives a right; None if it gives none, or is typed.
 
     :param typed: options by name; several values of one in a tuple.
+    :param server_flag: what to type for a server.
     """
     name = name.replace("-", "_")
-    if name not in FLAGS or value in (None, False, "") or (name in _ADDRESSES and _HERE.fullmatch(str(value))):
+    if name not in RIGHTS or value in (None, False, "") or (name in _ADDRESSES and _HERE.fullmatch(str(value))):
         return None
     allowed = typed.get(name)
     if value in (allowed if isinstance(allowed, tuple) else (allowed,)):
         return None
-    flag = flags[name] if value is True else f"{flags[name]} {excerpt_of(str(value))}"
-    return f"a right, which no file gives: type {flag}, if you trust the file"
+    flag = server_flag if name == "server" else f"--{name.replace('_', '-')}"
+    text = flag if value is True else f"{flag} {excerpt_of(str(value))}"
+    return f"a right, which no file gives: type {text}, if you trust the file"
 
 
 def refused_rights(file: object, options: Given, typed: Given) -> list[str]:

@@ -158,10 +158,9 @@ def _read_plan(options: PlanFiles) -> Plan:
     """Read the plan. A preset is filled in and written to its folder first, but for a dry run."""
     from fathom.plans.file import read_plan
 
-    rights = PlanRights(**{name: getattr(options, name) for name in PlanRights.model_fields})
     preset_options = {name: getattr(options, name) for name in ("models", "data", "limit", "device")}
     if not any(preset_options.values()) and options.plan.is_file():
-        return read_plan(options.plan, options.out, rights)
+        return read_plan(options.plan, options.out, options)
     from fathom.plans.presets import check_folder, find_preset, write_preset
 
     if not options.models:
@@ -170,9 +169,9 @@ def _read_plan(options: PlanFiles) -> Plan:
     about = options.plan, options.models, dict(place.split("=", 1) for place in options.data)
     settings: dict[str, Any] = {name: getattr(options, name) for name in ("limit", "device", "overwrite")}
     if not options.dry_run:
-        return read_plan(write_preset(*about, options.out, **settings), options.out, rights)
+        return read_plan(write_preset(*about, options.out, **settings), options.out, options)
     with TemporaryDirectory() as folder:
-        plan = read_plan(write_preset(*about, Path(folder), **settings), options.out, rights)
+        plan = read_plan(write_preset(*about, Path(folder), **settings), options.out, options)
     if not options.overwrite:
         check_folder(options.out, plan.title)
     return plan

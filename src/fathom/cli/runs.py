@@ -13,7 +13,7 @@ from fathom.base.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, 
 from fathom.base.progress import starting
 from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
-from fathom.base.rights import FLAGS
+from fathom.base.rights import RIGHTS
 from fathom.cli.commands import add_command, new_group, single
 from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, breakdown_command, notes, say, say_unfinished
 from fathom.data.options import NewFolder
@@ -140,7 +140,7 @@ class ResumeOptions(OneRun):
 
     def rights(self) -> Given:
         """Return the rights that were typed."""
-        return {name: value for name in FLAGS if (value := getattr(self, name))}
+        return {name: value for name in RIGHTS if (value := getattr(self, name))}
 
 
 class ShowOptions(OneRun):

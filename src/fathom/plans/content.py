@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from fathom.base.errors import BadInput
-from fathom.base.options import Given, Seed, made, nearest, read_yaml, separated
+from fathom.base.options import Given, Seed, nearest, options_of, read_yaml, separated
 from fathom.base.reading import shown, yaml_lines
-from fathom.base.rights import FLAGS, missing_right
+from fathom.base.rights import missing_right
 from fathom.data.selection.options import Words
 from fathom.plans.kinds import KINDS, Kind
 
@@ -27,7 +27,6 @@ MESSAGES = {
     "too_short": "expected one or more",
 }
 """Kinds of pydantic's faults, in words."""
-_FLAGS = FLAGS | {"server": "--allow-server"}
 
 
 class _Part(BaseModel):
@@ -279,7 +278,7 @@ def _check_parts(content: Given, typed: Given, faults: PlanFaults) -> None:
                 if first.setdefault((*where[:-1], key.replace("-", "_")), key) != key:
                     faults.add(where, "the option is given twice, with and without a dash: remove one of the two")
                 for each in value if isinstance(value, list) else [value]:
-                    if fault := missing_right(key, each, typed, _FLAGS):
+                    if fault := missing_right(key, each, typed, "--allow-server"):
                         faults.add(where, fault)
 
 
@@ -294,7 +293,7 @@ def parse_added(kind: type[Content], part: _Part, where: Where, faults: PlanFaul
     """Parse the keys that a kind of runs adds to a part; None, with faults, if some are wrong."""
     added = {key: value for key, value in part.further.items() if key in kind.model_fields}
     try:
-        return made(kind, added)
+        return options_of(kind, added)
     except ValidationError as error:
         faults.add_invalid(error, kind.model_fields, where)
         return None

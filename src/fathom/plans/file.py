@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from fathom.base.errors import BadInput, alike
-from fathom.base.options import Given, Options, made, nearest, option_faults
+from fathom.base.options import Given, Options, nearest, option_faults, options_of
 from fathom.data.formats import locate
 from fathom.plans.content import (
     PlanContent,
@@ -190,7 +190,7 @@ class PlannedRuns:
     ) -> Options | None:
         """Parse options of a run; None, with faults at the last layer that has them, if some are wrong."""
         try:
-            return made(kind, given)
+            return options_of(kind, given)
         except ValidationError as error:
             for name, fault in option_faults(kind, error):
                 where = next((place for place, layer in reversed(layers) if name in layer), ())

@@ -24,7 +24,8 @@ class PlanRights(BaseModel):
 
     def typed(self) -> Given:
         """Return the rights by the names of the options in a plan."""
-        return {**self.model_dump(exclude={"allow_server"}), "server": self.allow_server}
+        typed = self.model_dump(include={"key_env", "trust_remote_code", "allow_pickle"})
+        return typed | {"server": self.allow_server}
 
 
 class WorkerOptions(ClusterOptions):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from fathom.base.options import Given, made, nearest, option_faults
+from fathom.base.options import Given, nearest, option_faults, options_of
 from fathom.plans.comparison import COMPARISON
 from fathom.plans.content import PlanContent, PlanFaults, StudyPart, path_from, pick, with_paths
 from fathom.plans.steps import PlannedStep
@@ -74,7 +74,7 @@ Add = Callable[[str, str], None]
 def _parsed(kind: type[BaseModel], options: Given, base: Path, add: Add) -> Any:
     """Return the options of a study; None, with faults, if some are wrong."""
     try:
-        return made(kind, with_paths(kind, options, base))
+        return options_of(kind, with_paths(kind, options, base))
     except ValidationError as error:
         for option, fault in option_faults(kind, error):
             add(option, fault)

@@ -57,10 +57,6 @@ class GraphFiles(NamedTuple):
     types: Path | None
     labels: Path | None
 
-    def all(self) -> list[Path]:
-        """List all files of the graph."""
-        return [*self.triples.values(), *(file for file in self[1:] if isinstance(file, Path))]
-
 
 def read_graph(path: Path, faults: Faults, order: Order | None = None) -> QuerySet | None:
     """Read the graph of a folder or file of triples; None after a fault. :param order: of the columns."""

@@ -252,7 +252,8 @@ def _predictions(scored: ScoredQuery, data: QuerySet) -> Iterator[Columns]:
 
 def _read_quiz(folder: Path, data: QuerySet, faults: Faults) -> Results:
     metadata = read_object(folder / QUIZ, faults, '{"P36": {"templates": […], …}, …}', dict)
-    by_relation, rows = data.by_relation(), list[ScoredQuery]()
+    by_relation = data.by_relation()
+    rows: list[ScoredQuery] = []
     for relation, about in metadata.items():
         file = folder / f"{relation}_results.jsonl"
         if relation not in by_relation:
@@ -365,16 +366,16 @@ def _harness_rows(file: Path, data: QuerySet, faults: Faults) -> Iterator[Scored
         else:
             correct = [stated] if isinstance(stated := doc.get("correct"), int) else stated or []
             gold = [space.ids[place] if place < len(space) else f"option {place}" for place in correct]
-            texts = (
-                (doc.get("text_options") or [])[:1]
-                if doc.get("query")
-                else [doc["template"]]
-                if doc.get("template")
-                else []
-            )
             scored = ScoredQuery(query, doc["template_index"], {"sum/full": scores})
-            if checker.accepts(scored, line, texts, gold):
+            if checker.accepts(scored, line, _texts_of(doc), gold):
                 yield scored
+
+
+def _texts_of(document: Json) -> list[str]:
+    """Return what a document says of its text: the first statement of our own task, or the template of BEAR's."""
+    if document.get("query"):
+        return (document.get("text_options") or [])[:1]
+    return [document["template"]] if document.get("template") else []
 
 
 SCHEMA = "0.3.0"
