@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from fathom.base.options import listed, quoted
 from fathom.base.reading.spelling import folded, tidy
 from fathom.data.formats import read
 from tests.messages import mentioned
@@ -152,3 +153,19 @@ def test_names_that_look_alike(first, second):
 
 def test_accents_make_another_name():
     assert folded("Malé") != folded("Male")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a,b", ("a", "b")),
+        ('"a,b",c', ("a,b", "c")),
+        ('c, "a, b"', ("c", "a, b")),
+        ('"say ""a, b"""', ('say "a, b"',)),
+        ('5" disk,b', ('5" disk', "b")),
+        ("a,,b ", ("a", "b")),
+    ],
+)
+def test_a_name_with_a_comma_is_one_part_in_quotation_marks(text, parts):
+    assert listed(text) == parts
+    assert listed(",".join(map(quoted, parts))) == parts

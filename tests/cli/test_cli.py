@@ -22,8 +22,10 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from fathom.base.errors import BadInput
 from fathom.cli.formats import breakdown_command
 from fathom.data.formats import read
+from fathom.engine.models.loading import device_of
 from fathom.results.summary import summarise
 from tests.answerers import answered, constant, world
 from tests.forked import ForkedCall, command_line
@@ -389,6 +391,61 @@ def test_sigterm_is_as_gentle_as_ctrl_c(tmp_path):
     assert code == 143
     assert said.strip().splitlines()[-1].startswith("error: stopped; ")
     assert not list(out.parent.iterdir())
+
+
+SWALLOWING = """
+import os, signal, time
+try:
+    os.kill(os.getpid(), signal.{name})
+    time.sleep(1)
+except BaseException:
+    pass
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_during_an_import_is_not_lost(tmp_path, name):
+    """Some libraries drop any exception of what they import in turn."""
+    (tmp_path / "swallowing.py").write_text(SWALLOWING.format(name=name))
+    program = "\n".join(
+        (
+            "import time",
+            "from fathom.base.errors import Stopped",
+            "from fathom.cli.commands import stoppable",
+            "try:",
+            "    with stoppable():",
+            "        import swallowing",
+            "        time.sleep(30)",
+            "except Stopped as stop:",
+            "    print(stop.exit_code)",
+        )
+    )
+    asked = [sys.executable, "-c", program]
+    found = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert found.stdout.strip() == str(128 + getattr(signal, name)), found.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--data", "https://me:secret-word@localhost/x", "--model", "m"), "https://…@localhost/x"),
+        (("--data", "geography", "--subset", "x" * 100_000, "--model", "m"), "xxx"),
+        (("--data", "geography", "--subset", "x y" * 30_000, "--model", "m"), "x y"),
+    ],
+)
+def test_a_message_has_no_password_and_fits_a_screen(fathom, capsys, words, said):
+    code, _, log = fathom("probe", "statement", *words, "--out", "out")
+    assert code == 2
+    assert said in log
+    assert "secret-word" not in log
+    assert len(log) < 2500
+
+
+@pytest.mark.parametrize("device", ["meta", "nothing"])
+def test_a_device_that_computes_nothing_is_refused(device):
+    with pytest.raises(BadInput) as refused:
+        device_of(device)
+    assert mentioned(str(refused.value), f"--device {device}", "available: cpu")
 
 
 def test_python_m_fathom_is_the_command():

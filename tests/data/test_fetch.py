@@ -459,7 +459,8 @@ def test_bad_command_lines(site, fathom):
         (["nothing"], ("'nothing'", "BEAR")),
         (["--sha256", "ab"], ("--sha256", "--url")),
         (["x", "--url", f"{site.url}/a", "--sha256", "ab"], ("--sha256: ", "64 hexadecimal", "'ab'")),
-        (["--url", "http://"], "fathom data fetch NAME --url"),
+        (["--url", "http://"], "--url 'http://' is not the address"),
+        (["--url", "http://localhost/.."], "fathom data fetch NAME --url"),
         (["x", "--url", "file:///etc/passwd"], "--url 'file:///etc/passwd'"),
         (["x", "--url", "http://u:p@a/b"], "a user, key"),
     ):
@@ -467,3 +468,19 @@ def test_bad_command_lines(site, fathom):
         assert code == 2
         assert err.count("\n") == 1
         assert mentioned(err, said)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://еxample.com/v1.zip", r"\u0435"),
+        ("http://localhost:1/д.zip", r"\u0434"),
+        ("http://me:secret@h/v1", "key"),
+    ],
+)
+def test_an_address_that_cannot_be_asked_is_refused_before_it_is_shown(fathom, tmp_path, url, said):
+    code, printed, log = fathom("data", "fetch", "xx", "--url", url, "--out", tmp_path / "out")
+    assert code == 2
+    assert mentioned(log, "--url", said)
+    assert "secret" not in printed + log
+    assert len(log.splitlines()) == 1

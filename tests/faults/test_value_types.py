@@ -124,7 +124,9 @@ def write_adapter(folder: Path) -> None:
     peft = pytest.importorskip("peft", reason="needs the extra peft")
     write_model(folder / "model", "LlamaForCausalLM")
     network = AutoModelForCausalLM.from_pretrained(folder / "model")
-    config = peft.LoraConfig(r=2, target_modules=["q_proj", "v_proj"], rank_pattern={"v_proj": 1}, alpha_pattern={"v_proj": 1})
+    config = peft.LoraConfig(
+        r=2, target_modules=["q_proj", "v_proj"], rank_pattern={"v_proj": 1}, alpha_pattern={"v_proj": 1}
+    )
     peft.get_peft_model(network, config).save_pretrained(folder)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -166,21 +167,38 @@ def test_a_failed_run_is_listed_and_the_others_go_on(
 
     def failing(self: ProbeStep, opened: Opened, report: object = None) -> None:
         if "/b/" in self.name:
-            raise RunFailed("no space left")
+            raise RunFailed("no vector is finite")
         make(self, opened, report)  # type: ignore[arg-type]
 
     with monkeypatch.context() as full:
         full.setattr(ProbeStep, "make", failing)
         code, printed, log = fathom("plan", plan, "--out", out)
     assert code == 1
-    assert mentioned(log, "s/b/capitals: no space left", "studies/compare: ", "--retry-failed")
+    assert mentioned(log, "s/b/capitals: no vector is finite", "studies/compare: ", "--retry-failed")
     assert "1 failed" in printed
     assert (out / "studies/length-bias/length-bias.json").is_file()
     assert not (out / "studies/compare").exists()
-    assert "no space left" in (out / "runs.md").read_text()
+    assert "no vector is finite" in (out / "runs.md").read_text()
     assert fathom("plan", plan, "--out", out)[0] == 1  # not by itself
     assert fathom("plan", plan, "--out", out, "--retry-failed")[0] == 0
     assert (out / "studies/compare/compare.json").is_file()
+
+
+@pytest.mark.parametrize("part", [(), ("--part", "1/1")])
+def test_a_run_that_met_a_full_disk_is_repeated_by_the_same_command(
+    fathom: Command, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: tuple[str, ...]
+) -> None:
+    only(plan, "  s: {probe: statement, data: capitals, models: [a, b]}")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as on_a_full_disk:
+        on_a_full_disk.setattr("fathom.store.files.pq.write_table", full)
+        code, _, log = fathom("plan", plan, "--out", tmp_path / "out", *part)
+    assert code == 1
+    assert mentioned(log, "No space left on device", "2 runs failed")
+    assert fathom("plan", plan, "--out", tmp_path / "out", *part)[0] == 0
 
 
 def interrupted(*_: object, **__: object) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -83,3 +86,12 @@ def test_what_is_no_folder_or_both(tmp_path, fathom):
     for words in ((), (run.path, "--serve", tmp_path)):
         code, _, err = fathom("report", *words)
         assert (code, "--serve" in err) == (2, True)
+
+
+def test_a_browser_that_leaves_is_no_news(server, capfd):
+    """It closes the connection before the answer is written."""
+    with socket.create_connection(("127.0.0.1", server.server_port)) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+    time.sleep(0.5)
+    assert capfd.readouterr().err == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -132,7 +133,13 @@ def typed(kind: type[BaseModel], name: str, value: Any) -> list[str]:
         return [flag if value else f"--no-{flag.removeprefix('--')}"]
     if field is not None and mark_of(field, "repeated"):
         return [word for each in value for word in (flag, str(each))]
-    return [flag, ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)]
+    return [flag, ",".join(map(quoted, value)) if isinstance(value, list | tuple) else str(value)]
+
+
+def quoted(part: object) -> str:
+    """Return what :func:`listed` takes for one part, even with commas."""
+    text = str(part)
+    return '"' + text.replace('"', '""') + '"' if "," in text or text.startswith('"') else text
 
 
 def identity_of(options: BaseModel) -> Given:
@@ -143,12 +150,24 @@ def identity_of(options: BaseModel) -> Given:
 
 
 def listed(value: Any) -> Any:
-    """Split "a,b" as typed on a command line into ("a", "b"); YAML and Python may give lists."""
+    """Split "a,b" as typed on a command line into ("a", "b"); YAML and Python may give lists.
+
+    A part in quotation marks may contain commas: '"a,b",c' is ("a,b", "c").
+    """
     if isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
+        value = [part.strip() for part in _parts_of(value) if part.strip()]
     if isinstance(value, int):
         value = [value]
     return tuple(value) if isinstance(value, list | tuple) else value
+
+
+def _parts_of(text: str) -> list[str]:
+    if '"' not in text:
+        return text.split(",")
+    try:
+        return next(csv.reader([text], skipinitialspace=True), [])
+    except csv.Error as error:
+        raise ValueError(f"cannot be split at its commas: {error}") from error
 
 
 def separated(value: Any) -> Any:

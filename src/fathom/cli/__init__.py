@@ -235,5 +235,13 @@ def faults() -> list[str]:
     return [fault for registry in REGISTRIES for fault in registry.faults]
 
 
+MOST_LETTERS = 2000
+"""Of one line: a message may quote a whole argument."""
+
+
 def _complain(line: str) -> None:
+    """Print a line to standard error, without the users and passwords of addresses, and without what fills a screen."""
+    line = re.sub(r"://[^/\s@]*@", "://…@", line)
+    if len(line) > MOST_LETTERS:
+        line = f"{line[: MOST_LETTERS // 2]} … {line[-MOST_LETTERS // 2 :]}"
     print(printable(line), file=sys.stderr)  # noqa: T201

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -291,17 +292,33 @@ def stoppable(
     """
     ended_by = signal.SIGINT
 
-    def interrupt(number: int, frame: object) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal ended_by
+        if _is_importing(frame):  # whose code may drop the exception
+            again = threading.Timer(0.1, signal.raise_signal, (number,))
+            again.daemon = True
+            again.start()
+            return
         ended_by = signal.Signals(number)  # libraries that pass the exception on (Ray) drop what it is given
         raise KeyboardInterrupt
 
     in_main_thread = threading.current_thread() is threading.main_thread()  # signals are its own
-    before = signal.signal(signal.SIGTERM, interrupt) if in_main_thread else None
+    handled = [signal.SIGTERM] if in_main_thread else []
+    if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else ignored, by nohup
+        handled.append(signal.SIGINT)
+    before = {number: signal.signal(number, interrupt) for number in handled}
     try:
         yield
     except KeyboardInterrupt as stop:
         raise Stopped(message, ended_by) from stop
     finally:
-        if in_main_thread:
-            signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False

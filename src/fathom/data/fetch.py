@@ -21,6 +21,7 @@ from fathom.base.errors import BadInput, RunFailed, refuse
 from fathom.base.reading import Unreadable, file_exists, json_file
 from fathom.base.reading.archives import is_archive, looks_wrong, unpack
 from fathom.base.reading.download import OnBytes, download, sha256_of
+from fathom.base.reading.replies import host_of
 from fathom.data.formats import examine, format_of
 from fathom.data.options import ExamplesOptions, FetchOptions
 from fathom.data.published import PublishedDataset, PublishedFile, fetched, shelf
@@ -87,9 +88,10 @@ def fetch(
 
 
 def one_source(address: str, name: str | None, sha256: str | None = None) -> PublishedDataset:
-    """Describe a data set of one file or archive at the user's own address. :raises BadInput: no name for it."""
+    """Describe a data set of one file or archive at the user's address. :raises BadInput: no name, or no address."""
     from pydantic import ValidationError
 
+    host_of(address, "--url", "https://example.org/data.zip")
     end = address.rstrip("/").rpartition("/")[2]
     for ending in (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz"):
         end = end.removesuffix(ending)

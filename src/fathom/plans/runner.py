@@ -66,7 +66,7 @@ def make_step(step: Step, opened: Opened, report: Progress | None = None) -> str
 def make_if_free(step: Step, opened: Opened, report: Progress | None = None) -> str | None:
     """Make a step as :func:`make_step` does; return None if another process is making it or has made it."""
     with Claims(step.record).claimed(AT_WORK) as ours:
-        return step.attempt(opened, report) if ours and step.finished() is None and not step.failure() else None
+        return step.attempt(opened, report) if ours and not step.has_ended() else None
 
 
 class Board:
@@ -133,7 +133,9 @@ def _start(start: Callable[[Sequence[Step]], Notice], retried: Sequence[Step]) -
 
 
 def _is_left(step: Step, retry_failed: bool) -> bool:
-    return retry_failed if step.failure() else step.finished() is None
+    if step.failure():
+        return retry_failed or step.failure_may_pass()
+    return step.finished() is None
 
 
 def _make_here(steps: Sequence[Step], board: Board) -> Iterator[tuple[Step, str]]:
@@ -158,11 +160,11 @@ def _make_part(
     opened = Opened()
     with shared_folder(out) as claims:
         with claims.claimed(STARTING, wait=True):
-            _start(start, steps if retry_failed else ())
+            _start(start, [step for step in steps if step.failure() and _is_left(step, retry_failed)])
         for step in (*part.share(shared), *reversed(shared)):
             why = make_if_free(step, opened, line(f"[{board.done + 1}/{board.total}] {step}"))
             if why is not None:
-                board.ended(step, why, sum(not _is_left(shared_step, False) for shared_step in steps))
+                board.ended(step, why, sum(shared_step.has_ended() for shared_step in steps))
 
 
 @contextmanager

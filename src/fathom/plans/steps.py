@@ -130,9 +130,10 @@ class Step:
         try:
             self.make(opened, report)
         except FathomError as error:
-            return self.fail(str(error).replace("\n", "; "))
+            return self.fail(str(error).replace("\n", "; "), may_pass=_may_pass(error))
         except Exception as error:  # a run must never end the plan
-            return self.fail(f"{type(error).__name__}: {error}", traceback.format_exc())
+            trace = traceback.format_exc()
+            return self.fail(f"{type(error).__name__}: {error}", trace, may_pass=_may_pass(error))
         return ""
 
     def finished(self) -> RunFolder | None:
@@ -140,21 +141,42 @@ class Step:
         folder = RunFolder(self.folder)
         return folder if folder.has_manifest() and folder.is_complete() else None
 
-    def fail(self, why: str, trace: str = "") -> str:
-        """Record why the step failed, and return it."""
-        write_json(self.record / "failed.json", {"why": why, "trace": trace})
+    def fail(self, why: str, trace: str = "", may_pass: bool = False) -> str:
+        """Record why the step failed, and return it.
+
+        :param may_pass: not for the input but for its surroundings: the disk, a server.
+        """
+        write_json(self.record / "failed.json", {"why": why, "trace": trace, "may_pass": may_pass})
         return why
 
     def failure(self) -> str:
         """Return why the step failed, "" if it has not."""
+        return str(self._failed().get("why", ""))
+
+    def failure_may_pass(self) -> bool:
+        """Return whether the step failed for its surroundings, so that the same command repeats it."""
+        return self._failed().get("may_pass") is True
+
+    def _failed(self) -> Json:
         file = self.record / "failed.json"
-        return str(read_object(file).get("why", "")) if file_exists(file) else ""
+        return read_object(file) if file_exists(file) else {}
+
+    def has_ended(self) -> bool:
+        """Return whether it is finished or has failed."""
+        return bool(self.failure()) or self.finished() is not None
 
     def forget_failure(self) -> None:
         """Clear up after a failure, then remove its record, which keeps other processes away until then."""
         if self.failure():
             self.clear()
             (self.record / "failed.json").unlink()
+
+
+def _may_pass(error: BaseException | None) -> bool:
+    """Return whether a disk or a server was the reason. Libraries in Rust have their own errors for a full disk."""
+    if isinstance(error, BadInput) or error is None:
+        return False
+    return isinstance(error, OSError) or "(os error " in str(error) or _may_pass(error.__cause__)
 
 
 def read_object(file: Path) -> Json:

@@ -49,6 +49,9 @@ def host_of(address: str, flag: str, example: str) -> str:
         host = None
     if not host or not address.isprintable() or " " in address:
         raise BadInput(f"{flag} '{shown}' is not the address of a server: expected one such as {example}")
+    if not address.isascii():
+        strange = next(sign for sign in address if not sign.isascii())
+        raise BadInput(f"{flag} '{shown}': {strange!a} is no letter of an address: expected ASCII, as in {example}")
     if "@" in parts.netloc or parts.query:
         raise BadInput(
             f"{flag} '{shown}' contains a user, key or query, which would be written into every run: give the address "

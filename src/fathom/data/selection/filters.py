@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fathom.base.errors import BadInput, refuse
+from fathom.base.options import quoted
 from fathom.base.reading import first_few, read_text
 from fathom.data.graph.queries import EntityCandidates, GraphQuerySet, TripleQueries, candidate_set, graph_queryset
 from fathom.data.queries import CandidateSet, Direction, Query, QuerySet
@@ -302,7 +303,8 @@ def _with_listed(data: QuerySet, file: str) -> QuerySet:
 def _faults(data: QuerySet, selection: Selection) -> Iterator[str]:
     unknown = [relation for relation in selection.relations if relation not in data.relations]
     if unknown:
-        yield f"{data.name} has no relation {', '.join(unknown)}: it has {first_few(sorted(data.relations), 100)}"
+        known = [quoted(relation) for relation in sorted(data.relations)]
+        yield f"{data.name} has no relation {', '.join(unknown)}: it has {first_few(known, 100)}"
     if selection.part is not None and selection.part not in data.subsets:
         yield f"{data.name} has no subset '{selection.subset}': it has {', '.join(data.subsets) or 'none'}"
     if selection.candidates == "asked" and not isinstance(data, GraphQuerySet):

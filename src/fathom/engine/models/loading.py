@@ -347,7 +347,7 @@ def device_of(device: str | None) -> torch.device:
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).item()  # "meta" makes tensors, without content
         return torch.device(device)
     except (RuntimeError, AssertionError) as error:
         available = ", ".join(["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))])

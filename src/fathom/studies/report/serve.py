@@ -7,12 +7,14 @@ in the same browser, know neither the token nor the names of the runs.
 from __future__ import annotations
 
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from fathom.base.errors import BadInput, FathomError
@@ -46,6 +48,11 @@ class RunsServer(ThreadingHTTPServer):
         super().__init__((HERE, port), _Handler)
         self.folder, self.token = folder, secrets.token_urlsafe(24)
         self.address = f"http://{HERE}:{self.server_port}/{self.token}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a browser that has left."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
