@@ -393,6 +393,20 @@ def test_sigterm_is_as_gentle_as_ctrl_c(tmp_path):
     assert not list(out.parent.iterdir())
 
 
+@pytest.mark.parametrize(("flags", "shown"), [((), False), (("--verbose",), True), (("--debug",), True)])
+def test_warnings_of_libraries_are_for_the_curious(flags, shown):
+    program = (
+        "import sys, warnings, fathom.cli\n"
+        "fathom.cli._call = lambda: warnings.warn('of a library', stacklevel=1)\n"
+        f"sys.argv = ['fathom', *{flags!r}]\n"
+        "fathom.cli.main()\n"
+        "warnings.warn('afterwards', stacklevel=1)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ("of a library" in found.stderr) == shown
+    assert "afterwards" in found.stderr
+
+
 SWALLOWING = """
 import os, signal, time
 try:

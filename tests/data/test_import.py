@@ -185,6 +185,18 @@ def test_a_query_that_stands_in_two_lines(tmp_path, bear, fathom):
         assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    "about", [{"template_index": [0, 1]}, {"template_index": None}, {"template_index": None, "templates": None}]
+)
+def test_rows_of_several_templates_say_of_which(tmp_path, bear, fathom, about):
+    """Such rows were read as of the first."""
+    code, _, err = fathom(
+        "import", quiz(tmp_path / "quiz", rows_of(), **about), "--data", bear, "--out", tmp_path / "run"
+    )
+    assert (code, mentioned(err, ".jsonl:1:", "template_index", "2 templates")) == (2, True)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_query_in_two_templates_is_no_repetition(tmp_path, bear, fathom):
     rows = [row for place in (0, 1) for row in rows_of(template_index=place)]
     rows = [row | {"instance_index": number % 3} for number, row in enumerate(rows)]

@@ -7,6 +7,7 @@ import gc
 import logging
 import re
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -122,16 +123,26 @@ COLLECTED_AFTER = (100_000, 10, 10)
 
 @contextmanager
 def _logging(flags: set[str]) -> Iterator[None]:
-    """Set how much is logged while inside. :raises BadInput: both --quiet and --verbose."""
+    """Set how much is logged while inside; warnings of libraries, about their own code, are for --verbose and --debug.
+
+    :raises BadInput: both --quiet and --verbose.
+    """
     if {"--quiet", "--verbose"} <= flags:
         raise BadInput("--quiet and --verbose: expected one of them")
     before = LOG.level
     if flags & {"--quiet", "--verbose"}:
         LOG.setLevel(logging.WARNING if "--quiet" in flags else logging.DEBUG)
     try:
-        yield
+        with warnings.catch_warnings():
+            if not flags & {"--verbose", "--debug"}:
+                warnings.showwarning = _hide
+            yield
     finally:
         LOG.setLevel(before)
+
+
+def _hide(*_: object, **__: object) -> None:
+    """Take the place of :func:`warnings.showwarning`."""
 
 
 def main() -> None:

@@ -129,7 +129,7 @@ def write_world(world: World, folder: Path, templates: Templates) -> None:
 
 def _write_table(file: Path, table: pa.Table, schema: pa.Schema, ids: Mapping[str, pa.ChunkedArray]) -> None:
     """Write bytes that do not depend on the chunks in memory. :param ids: for columns with row numbers."""
-    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer:
         for start in range(0, len(table), _ROWS):
             part = table.slice(start, _ROWS)
             columns = [

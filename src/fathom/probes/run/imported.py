@@ -278,13 +278,17 @@ def _quiz_rows(
 ) -> Iterator[ScoredQuery]:
     checker, space = RowChecker(file, data, faults, QuizRow), data.candidates[queries[0].candidates]
     used, templates = about.get("template_index"), about.get("templates") or []
-    used = [used] if isinstance(used, int) else used or range(len(templates))
+    known = templates or data.relations[queries[0].relation].templates
+    used = [used] if isinstance(used, int) else used or range(max(1, len(known)))
     ids = list(map(str, about.get("answer_space_ids") or space.ids))
     if sorted(ids) != sorted(space.ids):
         faults.add(file, None, f"other answers than the data set's: {first_few(ids)} for {first_few(space.ids)}")
         return
     for number, line, row in checker.rows():
-        place, template = row.get("instance_index", number), row.get("template_index", used[0] if len(used) == 1 else 0)
+        if "template_index" not in row and len(used) > 1:
+            faults.add(file, line, f"expected template_index, as the results are of {len(used)} templates")
+            return
+        place, template = row.get("instance_index", number), row.get("template_index", used[0])
         query = queries[place] if place < len(queries) else None
         scores = _quiz_scores(row, ids, space, about.get("reduction") or "sum")
         if query is None or query.subject_id != row["sub_id"]:
