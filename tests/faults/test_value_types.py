@@ -33,15 +33,18 @@ from fathom.data.formats.checks import graph_notes
 from fathom.data.options import FetchOptions
 from fathom.plans.file import read_plan
 from fathom.plans.record import changed_steps, read_record
+from fathom.probes.run.imported import import_results
 from fathom.results.datasets import data_tables
 from fathom_build.worlds.build import read_manifest as read_world
 from fathom_kgc.links.base import read_curve
 from fathom_kgc.links.base import read_manifest as read_link
 from tests.base.test_reading import within
 from tests.conftest import build
+from tests.logs import log, quiz, rows_of, write_bear
 from tests.store.test_foreign_files import DATA, OLD, changed, whole, write
 
-DRAWS = int(os.environ.get("DRAWS", "5000"))
+DRAWS = 5000 if "SEED" in os.environ else 2000
+"""More in `make faults`, which sets a SEED."""
 LONGEST_S = 60
 VALUES = (None, True, 0, -1, 5, 2.5, 10**7, "text", "", "5", [], [None], [1], [["x"]], {}, {"a": [1]})
 """Replacements; one of the same type is not taken."""
@@ -180,6 +183,10 @@ def use_fetched(folder: Path) -> None:
     fetch(one_source("http://127.0.0.1:1/mine.tsv", "mine"), FetchOptions(out=folder))
 
 
+def use_log(folder: Path, data: Path) -> None:
+    import_results(folder, folder.with_name("run"), str(data))
+
+
 PLAN = {
     "title": "Two models",
     "models": {"a": "model", "b": {"model": "model", "dtype": "float32"}},
@@ -274,6 +281,9 @@ def cases(tmp_path_factory) -> dict[str, Case]:
     add("links", partial(shutil.copytree, OLD / "links", dirs_exist_ok=True), use_link, "*.json", "*.jsonl")
     add("plan", write_plan, use_plan, "plan.yaml", "out/plan.json")
     add("world", write_world, read_world, "manifest.json")
+    use = partial(use_log, data=write_bear(root / "bear"))
+    add("lm-pub-quiz", partial(quiz, rows=rows_of()), use, "*.json", "*.jsonl")
+    add("lm-evaluation-harness", log, use, "*/*.json", "*/*.jsonl")
     add("fetched", write_fetched, use_fetched, RECORD)
     return {name: case for name, case in found.items() if any(case.places.values())}
 
