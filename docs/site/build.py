@@ -27,10 +27,12 @@ TABS = {
     "Command line": ["reference/cli/*.md"],
     "Python": ["reference/python/*.md"],
     "Results": ["results/*.md", "papers.md", "benchmarks.md", "notes/*.md"],
-    "Help": ["pitfalls.md", "coming-from.md", "citing.md", "security.md"],
+    "Help": ["faq.md", "pitfalls.md", "coming-from.md", "citing.md", "security.md"],
     "Development": ["architecture.md", "contributing.md", "changelog.md", "decisions/*.md"],
 }
 """Tab → its pages, in order; those of a pattern by name. A page without a tab is an error."""
+UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
+"""Before notes: their words are those of the how-tos, which a search should find."""
 LINK = re.compile(r"(!?)\[([^\[\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 LIST = re.compile(r"(?:[-*]|\d+\.) ")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -44,7 +46,8 @@ def stage(pages: Path) -> None:
         target = pages / FROM_ROOT[file] if file in FROM_ROOT else pages / file.relative_to(DOCS)
         target.parent.mkdir(parents=True, exist_ok=True)
         if file.suffix == ".md":
-            target.write_text(_for_site(file, DOCS / target.relative_to(pages)), encoding="utf-8")
+            header = UNSEARCHED if file.parent == DOCS / "notes" else ""
+            target.write_text(header + _for_site(file, DOCS / target.relative_to(pages)), encoding="utf-8")
         else:
             shutil.copy(file, target)
     shutil.copy(HERE / "site.css", pages)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -112,3 +113,54 @@ def test_no_page_is_wider_than_a_phone(site: Path, address: str) -> None:
                 faults.append(f"{name} is wider than a phone")
         browser.close()
     assert faults == []
+
+
+QUESTIONS = {
+    "cannot be determined": "faq.html",
+    "how many facts": "faq.html",
+    "8-bit": "faq.html",
+    "windows": "faq.html",
+    "csv": "faq.html",
+    "exit codes": "howto/ci.html",
+    "gguf": "howto/models.html",
+    "chat template": "howto/chat.html",
+    "vllm": "howto/servers.html",
+    "confidence interval": "methods/uncertainty.html",
+    "lm-evaluation-harness": "coming-from.html",
+    "checkpoints": "howto/watch.html",
+}
+"""What users type into the search → the page that answers it."""
+FIRST_RESULT = """() => {
+    const within = (root) => {
+        for (const element of root.querySelectorAll("*")) {
+            const found = element.shadowRoot ? within(element.shadowRoot) : element
+            if (found?.tagName === "A" && found.href.includes("?h=")) return found
+        }
+    }
+    return within(document)?.href
+}"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+def test_the_search_gives_the_right_page_first(site: Path, address: str) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        found = {}
+        for question in QUESTIONS:
+            page = browser.new_page()
+            page.goto(f"{address}/index.html", wait_until="networkidle")
+            page.keyboard.press("Control+k")
+            page.locator("input[aria-controls$=results]").fill(question)
+            result = page.wait_for_function(FIRST_RESULT).json_value()
+            found[question] = urlsplit(result).path.removeprefix("/")
+            page.close()
+        browser.close()
+    assert found == QUESTIONS
+
+
+def test_notes_are_not_searched(site: Path) -> None:
+    """Their words are those of the how-tos, which they would bury."""
+    searched = (site / "search.json").read_text("utf-8")
+    assert "howto/models.html" in searched
+    assert "notes/models.html" not in [entry["location"].partition("#")[0] for entry in json.loads(searched)["items"]]

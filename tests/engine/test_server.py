@@ -341,7 +341,7 @@ def test_keys(serve, monkeypatch):
 
 def test_the_extra_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'fathom-lm\[api\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install '.\[api\]'"):
         ChatServer("http://localhost:1/v1", "tiny")
 
 
@@ -576,7 +576,7 @@ def cached_chat_model(cache):
 def transformers_serve(tmp_path, monkeypatch):
     """Base URL of a `transformers serve` that has the model fathom/tiny, and the model's folder."""
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
-    assert not missing, f"transformers serve needs {' and '.join(missing)}: pip install 'fathom-lm[test]'"
+    assert not missing, f"transformers serve needs {' and '.join(missing)}: pip install '.[test]'"
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
     folder = cached_chat_model(tmp_path)
     with socket.socket() as free:

@@ -334,7 +334,7 @@ def test_an_address_that_is_none(monkeypatch, planted, geography, tmp_path):
 
 def test_without_ray_the_extra_is_named(monkeypatch, planted, geography, tmp_path):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'fathom-lm\[ray\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install '.\[ray\]'"):
         run(
             RunRequest("statement", str(planted["causal"]), geography, options("statement", engine="ray")),
             tmp_path / "r",
@@ -519,7 +519,7 @@ def test_a_study_without_its_cluster_writes_nothing(cluster, plan, fathom, monke
     monkeypatch.setitem(sys.modules, "ray", None)
     code, _, said = fathom(*typed)
     assert code == 2
-    assert "pip install 'fathom-lm[ray]'" in said
+    assert "pip install '.[ray]'" in said
     assert not (tmp_path / "r").exists()
 
 

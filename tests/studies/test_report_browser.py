@@ -30,7 +30,7 @@ QUIET = ("--no-sandbox", "--disable-background-networking", "--disable-component
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")]
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 for library in ("altair", "itables", "jinja2"):
-    pytest.importorskip(library, reason=f"{library} is not installed: pip install fathom-lm[report]")
+    pytest.importorskip(library, reason=f"{library} is not installed: pip install '.[report]'")
 
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 TABS = ("overview", "compare", "evidence", "methods")

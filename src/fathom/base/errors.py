@@ -106,7 +106,7 @@ class MissingExtra(FathomError):
     exit_code = 2
 
     def __init__(self, library: str, extra: str) -> None:
-        super().__init__(f"'{library}' is not installed: pip install 'fathom-lm[{extra}]'")
+        super().__init__(f"'{library}' is not installed: type pip install '.[{extra}]' in Fathom's folder")
 
 
 def optional(module: str, extra: str) -> Any:

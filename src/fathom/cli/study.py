@@ -97,4 +97,4 @@ def _show(study: Study, findings: Any, typed: StudyOfRuns | StudyOfModels) -> No
     drawn = typed.out is None or study.save(findings, typed.out, typed.overwrite)
     typed.show(study.tables(findings), study.conclude(findings))
     if not drawn:
-        say("no picture: pip install 'fathom-lm[report]' draws one", err=True)
+        say("no picture: pip install '.[report]' draws one", err=True)

@@ -184,7 +184,7 @@ def read_manifest(folder: Path, kind: type[RunManifest] | type[LinkManifest]) ->
     except Unreadable as error:
         raise BadInput(f"{error}; give a folder that {command} has made") from error
     if isinstance(content, dict) and isinstance(content.get("format"), int) and content["format"] > FORMAT:
-        raise BadInput(f"{folder} was written by a newer version of Fathom: update with pip install -U fathom-lm")
+        raise BadInput(f"{folder} was written by a newer version of Fathom: update Fathom")
     if faults := object_faults(file, kind, content):
         raise BadInput([*faults[:-1], f"{faults[-1]}; give a folder that {command} has made, or run it again"])
     return _check_seal(file, content)
