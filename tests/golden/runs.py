@@ -91,7 +91,7 @@ case(
     "study-ablation-causal",
     f"probe statement {CAUSAL} {TOWNS} --templates 0,1 --limit 8 --reduction sum,mean --score full,conditional "
     "--out studies/ablation-causal/causal",
-    "study ablation studies/ablation-causal/causal --out studies/ablation-causal",
+    "analyse ablation studies/ablation-causal/causal --out studies/ablation-causal",
 )
 READINGS = [
     (name, reading)
@@ -165,19 +165,24 @@ links(
     "--split dev",
     extras="pykeen",
 )
-links("simkgc", "simkgc", f"--weights models/masked {SMALL} --max-tokens 24", "--rerank-weight 0.1")
+links("simkgc", "simkgc", f"--weights models/masked {SMALL} --config texts-24.yaml", "--config rerank.yaml")
 links(
     "knn-kge",
     "knn-kge",
-    f"--weights models/masked {SMALL} --entity-epochs 1 --entity-parts 1 --max-tokens 32",
+    f"--weights models/masked {SMALL} --config entities.yaml",
     "--knn-weight 0",
 )
-links("kgt5", "kgt5", f"--weights models/t5 {SMALL} --max-tokens 40", "--no-full-rank --beams 2 --limit 3")
+links(
+    "kgt5",
+    "kgt5",
+    f"--weights models/t5 {SMALL} --config texts-40.yaml",
+    "--no-full-rank --config beams.yaml --limit 3",
+)
 links(
     "prompted",
     "prompted",
-    "--weights models/causal --candidates 10 --demonstrations 2",
-    "--candidates 12 --candidates-by triples --gold-among-candidates --no-descriptions --limit 3",
+    "--weights models/causal --config candidates-10.yaml",
+    "--config candidates-12.yaml --no-descriptions --limit 3",
     extras="bm25s",
 )
 case("study-kgc", "plan plan.yaml --out studies/kgc", extras="pykeen")

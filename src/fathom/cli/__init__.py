@@ -204,6 +204,9 @@ def _refusal(error: Any) -> str:
     if kind == "NoArgsIsHelpError":
         return ""
     if kind == "NoSuchOption":
+        name = error.option_name.removeprefix("--").removeprefix("no-").replace("-", "_")
+        if error.ctx and name in getattr(error.ctx.command.callback, "in_files", ()):
+            return f"{error.option_name}: expected in a file: --config FILE with the line '{name}: …'"
         meant = " or ".join(error.possibilities or ())
         return f"there is no option {error.option_name}{f' (did you mean {meant}?)' if meant else ''}{_more(error)}"
     option = getattr(error, "param", None)

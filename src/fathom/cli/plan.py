@@ -53,7 +53,6 @@ class PlanFiles(PlanFolder, PlanRights):
     data: Words = opt((), "Where data of a preset are: NAME=FOLDER, separated by commas.", Group.DATA)
     limit: int | None = opt(None, "Facts of each run of a preset, drawn at random.", Group.SELECTION, ge=1)
     device: str | None = opt(None, "Device of a preset's models: cpu, cuda, cuda:1, …", CIRCUMSTANCE)
-    report_only: bool = opt(False, "Run nothing; make the tables and studies of finished runs.")
 
 
 class WrittenPlanOptions(PlanFolder):
@@ -124,7 +123,7 @@ def plan(options: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> N
 
     with shown("runs") as progress:
         tell = (lambda line: None) if is_quiet() else partial(say, err=printed.is_for_programs)
-        asked = {name: getattr(options, name) for name in ("retry_failed", "redo", "overwrite", "report_only")}
+        asked = {name: getattr(options, name) for name in ("retry_failed", "redo", "overwrite")}
         result = carry_out(plan, out, workers, tell=tell, progress=progress, **asked)
     if result.runs is None:
         state = f"{len(result.states) - result.missing:,} of {len(result.states):,} runs"
@@ -143,7 +142,7 @@ def plan(options: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> N
     say(f"written to {out}: runs, tables of studies{page}", err=printed.is_for_programs)
     for line in plan.skipped:
         say(line, err=printed.is_for_programs)
-    if result.failures and not options.report_only:
+    if result.failures:
         retry = f"to retry them: fathom plan {plan.file} --out {out} --retry-failed"
         runs = sum(bool(state.failed) for state in result.states)
         what = (

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import typer
 
 from fathom.base.errors import BadInput, refuse
-from fathom.base.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Given, Group, also, opt
+from fathom.base.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Given, Group, Names, also, opt
 from fathom.base.progress import starting
 from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
 from fathom.base.rights import RIGHTS
 from fathom.cli.commands import add_command, new_group, single
-from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, breakdown_command, notes, say, say_unfinished
+from fathom.cli.formats import Overwrite, TableOptions, breakdown_command, notes, say, say_unfinished
 from fathom.data.options import NewFolder
 from fathom.data.selection.options import SelectionOptions, Words
 from fathom.probes.options import Numbers
 from fathom.store.folder import RunFolder
 from fathom.studies.options import ComparisonOptions
+
+if TYPE_CHECKING:
+    from fathom.results.tables import Table
 
 FAILED = 3
 """Exit code of a comparison that fails its condition."""
@@ -52,7 +55,7 @@ class RunOptions(Declared):
     group: ClassVar = Group.SELECTION
 
 
-class MetricsOptions(PrintOptions):
+class MetricsOptions(TableOptions):
     group: ClassVar = Group.SELECTION
 
     run: Path | None = opt(None, "Folder of a run.", ARGUMENT)
@@ -79,8 +82,6 @@ class MetricsOptions(PrintOptions):
     )
     all_: bool = opt(False, "Show every metric, not only the usual ones.", Group.OUTPUT)
     cluster: str = opt("", CLUSTER, Group.OUTPUT)
-    output: Path | None = opt(None, "Write to this file instead of the screen.", Group.OUTPUT, also("-o"))
-    overwrite: Overwrite = False
 
 
 class CompareOptions(RunOptions, ComparisonOptions):
@@ -215,8 +216,7 @@ def metrics(options: MetricsOptions) -> None:
     from fathom.results.answers import consistency_table, error_table, reliability_table
     from fathom.results.checking import check_run, in_words
     from fathom.results.summary import metrics_table, summarise
-    from fathom.results.tables import render
-    from fathom.store.outputs import write_output
+    from fathom.results.tables import write_tables
 
     if options.list_:
         options.show([metrics_table()])
@@ -227,21 +227,22 @@ def metrics(options: MetricsOptions) -> None:
     if options.groups is not None:
         folder = folder.grouped_by(options.groups)
     summary = summarise(folder, options.by, options.cluster, options.all_)
-    tables = summary.tables_in(options.format)
-    tables += [consistency_table(folder, options.consistency, options.cluster)] if options.consistency else []
-    tables += [reliability_table(folder)] if options.reliability else []
-    tables += [error_table(folder, options.errors)] if options.errors else []
+    more = [consistency_table(folder, options.consistency, options.cluster)] if options.consistency else []
+    more += [reliability_table(folder)] if options.reliability else []
+    more += [error_table(folder, options.errors)] if options.errors else []
     answer = [*summary.answer, *(in_words(check_run(folder, options.cluster)) if options.check else [])]
-    if options.format == "csv" and len(tables) > 2:
+    if options.format == "csv" and len(options.by) + len(more) > 1:
         raise BadInput("a CSV file holds one table: request one breakdown (a+b crosses two), or --format json")
-    # The headline has other columns than the breakdown.
-    text = render(tables[-1:] if options.format == "csv" else tables, options.format, answer)
+
+    def tables_in(form: str) -> list[Table]:
+        tables = [*summary.tables_in(form), *more]
+        return tables[-1:] if form == "csv" else tables  # the headline has other columns than the breakdown
+
     if not folder.is_complete():
         notes([f"{options.run} is unfinished: numbers cover the finished part only{folder.lacking('; ')}"])
-    if options.output is None:
-        say(text)
-    else:
-        write_output(options.output, text + "\n", overwrite=options.overwrite, recorded=False)
+    options.show(tables_in(options.format), answer)
+    if options.out is not None:
+        write_tables(tables_in, options.out, "summary", answer, options.overwrite)  # a run has a metrics.json
 
 
 def compare(options: CompareOptions, printed: TableOptions) -> None:
@@ -302,6 +303,8 @@ def merge(options: MergeOptions) -> None:
 
 
 class TaskOptions(SelectionOptions):
+    config_only: ClassVar[Names] = ("reading", "sentences", "any_surface", "alter", "add_candidates", "single_token")
+
     data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", ARGUMENT)
     templates: Numbers = opt((), "Use only these templates, counted from 0, separated by commas.", Group.PROMPTS)
     task: str = opt("fathom", "Name of the task.", Group.OUTPUT, pattern=r"^[\w-]+$")

@@ -70,7 +70,7 @@ class ExamplesOptions(BuildOptions):
 class FetchModelOptions(BuildOptions):
     """Options of ``fathom model fetch``."""
 
-    name: str = opt(..., "Name of a model; fathom model list shows them.", ARGUMENT)
+    name: str | None = opt(None, "Name of a model; without it, all are listed.", ARGUMENT)
     out: Path | None = opt(None, "Folder to write; by default in the cache.", Group.OUTPUT)
 
 

@@ -15,6 +15,7 @@ from fathom.base.options import (
     FOLDS,
     LATER,
     Group,
+    Names,
     Rate,
     identity_of,
     opt,
@@ -65,6 +66,7 @@ class ClusterOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.CLUSTER
+    config_only: ClassVar[Names] = ("gpus_per_worker", "cpus_per_worker")
 
     engine: Literal["here", "ray"] = opt(
         HERE, "Where shards run: this process, or workers of a Ray cluster.", CIRCUMSTANCE
@@ -137,6 +139,10 @@ class ProbeOptions(EvaluationOptions, SelectionOptions):
     """Options of probes of language models: how to load the model, and which part of the data to evaluate."""
 
     group: ClassVar = Group.MODEL
+    config_only: ClassVar[Names] = (
+        *("kind", "per_query_shots", "trailing_space", "describe_head", "sampling_temperature"),
+        *("soft_init", "loss", "separator", "normalise"),
+    )
 
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = opt(
         "float32", "Precision of the model (auto: as its weights were saved); softmax and sums stay in float32."
@@ -268,6 +274,9 @@ class EmbeddingOptions(FewShotOptions):
     """
 
     group: ClassVar = Group.SCORING
+    config_only: ClassVar[Names] = (
+        *("reading", "sentences", "any_surface", "alter", "pool", "add_candidates", "single_token", "bos"),
+    )
 
     tail_template: str = opt(
         "deer",
@@ -290,6 +299,7 @@ class SlotOptions(ProbeOptions):
     """Options of probes that fill a slot of a sentence."""
 
     group: ClassVar = Group.SCORING
+    config_only: ClassVar[Names] = ("capitalize", "form", "single_token")
 
     templates: Numbers = opt((), "Use only these templates, counted from 0, separated by commas.", Group.PROMPTS)
     capitalize: bool = opt(True, "Write the first letter of every sentence in upper case.", Group.PROMPTS)
@@ -338,6 +348,9 @@ class VocabularyOptions(LikelihoodOptions, FewShotOptions):
     """
 
     group: ClassVar = Group.PROMPTS
+    config_only: ClassVar[Names] = (
+        *("sentences", "any_surface", "add_candidates", "capitalize", "bos", "form", "requests_per_minute"),
+    )
 
     templates: Numbers = opt((), "Masked models: use only these templates, counted from 0, separated by commas.")
     capitalize: bool = opt(True, "Masked models: write the first letter of every statement in upper case.")
@@ -352,6 +365,10 @@ class GenerationOptions(ServedOptions, FewShotOptions):
     """
 
     group: ClassVar = Group.PROMPTS
+    config_only: ClassVar[Names] = (
+        *("reading", "sentences", "any_surface", "alter", "add_candidates", "single_token"),
+        "bos",
+    )
 
     server: str | None = opt(None, "Base URL of an OpenAI-compatible server, instead of a local model.", LATER)
     unlisted: bool = opt(False, "Accept a server that does not list the model.", LATER)
@@ -396,6 +413,10 @@ class ChoiceOptions(ServedOptions, LikelihoodOptions):
     """
 
     group: ClassVar = Group.PROMPTS
+    config_only: ClassVar[Names] = (
+        *("columns", "split", "reading", "any_surface", "alter", "pool", "add_candidates", "single_token"),
+        *("bos", "capitalize"),
+    )
 
     server: str | None = opt(
         None,
@@ -457,6 +478,9 @@ class OntologyOptions(SlotOptions):
     """
 
     group: ClassVar = Group.TRAINING
+    config_only: ClassVar[Names] = (
+        *("columns", "split", "reading", "sentences", "any_surface", "alter", "add_candidates"),
+    )
 
     subset: str | None = opt(
         None, "A named part of the data, or all; by default all, or test with --soft or for OntoProbe's data."

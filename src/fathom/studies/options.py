@@ -19,6 +19,7 @@ from fathom.base.options import (
     SCORING,
     TWO_WAYS,
     Group,
+    Names,
     Seed,
     opt,
     separated,
@@ -171,6 +172,13 @@ class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):
     """Options of the study of entailment: its runs' own, the choice probe's for chat models, and the plan."""
 
     group: ClassVar = Group.SELECTION
+    config_only: ClassVar[Names] = (
+        EntailmentOptions.model_fields.keys() | ChoiceOptions.model_fields.keys()
+    ).difference(
+        ("device", "dtype", "tokenizer", "trust_remote_code", "allow_pickle", "server", "key_env", "engine", "workers"),
+        ("ray_address", "subset", "limit", "seed", "pairs", "alpha", "soft", "cross_validate", "folds", "epochs"),
+        ("options", "chat", "cluster", "masks"),
+    )
 
     rules: Rules = opt(
         ("rdfs2", "rdfs3", "rdfs5", "rdfs7", "rdfs9", "rdfs11"), "Rules, by name or number, separated by commas."

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from fathom.base.options import CIRCUMSTANCE, EVERYTHING, LATER, Group, Seed, opt, separated
+from fathom.base.options import CIRCUMSTANCE, EVERYTHING, LATER, Group, Names, Seed, opt, separated
 
 Reading = Literal["auto", "template-based", "template-free"]
 Alteration = Literal["no", "negated", "misprimed", "paraphrased", "truncated", "no-subject"]
@@ -44,6 +44,8 @@ class BasicSelectionOptions(BaseModel):
 
 class SelectionOptions(BasicSelectionOptions):
     """Selection options of probes of language models."""
+
+    config_only: ClassVar[Names] = ("exclude_tails", "tail_tokens", "tokens_after_space", "candidates")
 
     subset: str | None = opt(
         None, "A named part of the data, e.g. lite for BEAR, or all of it; or a .csv file with a column fact."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import BaseModel, BeforeValidator
 
 from fathom.base.errors import BadInput
-from fathom.base.options import ASKING, CIRCUMSTANCE, LATER, REPEATED, Group, opt
+from fathom.base.options import ASKING, CIRCUMSTANCE, LATER, REPEATED, Group, Names, opt
 
 if TYPE_CHECKING:
     from fathom.engine.models.likelihoods import LikelihoodServer
@@ -80,6 +80,7 @@ class ServerOptions(BaseModel):
     """Options for probes that query a model server."""
 
     group: ClassVar = Group.SERVER
+    config_only: ClassVar[Names] = ("unlisted", "concurrency", "timeout_s", "retries")
 
     server: str | None = opt(None, "Base URL of an OpenAI-compatible server to query instead of loading the model.")
     unlisted: bool = opt(False, "Accept a server that does not list the model.")
