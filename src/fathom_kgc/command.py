@@ -139,7 +139,7 @@ class PretrainFiles(LinkFiles):
     out: NewFolder
     texts: tuple[str, ...] = opt(
         (),
-        "More to read: a graph, a data set with sentences, or a .txt file with a text per line; may be repeated.",
+        "Further texts: a graph, a data set with sentences, or a .txt file with a text per line; may be repeated.",
         Group.DATA,
         REPEATED,
     )
@@ -169,7 +169,7 @@ def train(kind: Kind, files: TrainFiles, given: Given) -> None:
 def evaluate(files: EvaluateFiles, given: Given) -> None:
     """Rank all entities as tail and as head of a graph's test triples: Hits@k, MRR, MR with intervals.
 
-    In all, evenly over relations and answers, and by which halves of the triple were seen in training.
+    Overall, averaged over relations and answers, and by which parts of the triple were seen in training.
     """
     with starting("loading libraries"):
         from fathom_kgc.api import evaluate_links, forecast_links

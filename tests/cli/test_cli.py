@@ -74,7 +74,7 @@ def test_probe_then_metrics(fathom, causal, tmp_path):
     assert f"fathom metrics {run}" in out
     recipe = json.loads((run / "metrics.json").read_text())
     assert "probe:statement" in json.dumps(recipe)
-    for extra in (["--by", "relation+template"], ["--errors", "3"], ["--reliability"]):
+    for extra in (["--by", "relation+template"], ["--errors", "3"]):
         for form in ("text", "json", "csv", "md"):
             code, out, _ = fathom("metrics", run, *extra, "--format", form)
             assert (code, bool(out.strip())) == (0, True)
@@ -370,7 +370,7 @@ def test_sigterm_is_as_gentle_as_ctrl_c(tmp_path):
     process.send(signal.SIGTERM)
     code, said = process.ended(60)
     assert code == 143
-    assert said.strip().splitlines()[-1].startswith("error: stopped; ")
+    assert said.strip().splitlines()[-1].startswith("note: stopped; ")
     assert not list(out.parent.iterdir())
 
 

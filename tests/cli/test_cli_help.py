@@ -228,7 +228,10 @@ def test_completion_can_be_installed(tmp_path):
 
 def test_commands_stand_under_headings(fathom):
     shown = fathom("--help")[1]
-    places = [shown.index(f"─ {panel} ─") for panel in ("Start here", "Ask", "Look at runs", "Data", "Train")]
+    places = [
+        shown.index(f"─ {panel} ─")
+        for panel in ("Start here", "Evaluate models", "Read results", "Manage runs", "Data", "Train")
+    ]
     assert places == sorted(places)
 
 

@@ -48,7 +48,7 @@ CAUSAL, LARGER, MASKED, ROBERTA = (
 )
 TOWNS, GRAPH, TOWN = "--data data/towns", "--data data/graph", "--data data/town"
 EVERY_SCORE = "--reduction sum,mean --score full,conditional,answer"
-ALL = "--by relation,cardinality,half,relation+template --errors 3 --reliability"
+ALL = "--by relation,cardinality,half,relation+template --errors 3"
 
 probed("statement-causal", f"statement {CAUSAL} {TOWNS} {EVERY_SCORE} --perplexity --limit 8", ALL)
 probed("statement-causal-max-rank", f"statement {CAUSAL} {TOWNS} --max-rank 3 --reduction sum", "--by relation")
@@ -81,7 +81,7 @@ CHOICES = "--data data/earlier/choices"
 probed(
     "choice-causal",
     f"choice {CAUSAL} {CHOICES} --limit 12 --score letter,text-sum",
-    "--by relation,p1 --errors 2 --reliability",
+    "--by relation,p1 --errors 2",
 )
 
 
@@ -147,7 +147,7 @@ def links(name: str, kind: str, options: str, *asked: str, extras: str = "") -> 
         f"links-{name}",
         f"kgc train {kind} {GRAPH} {options} --out {folder}",
         f"kgc evaluate {folder} {GRAPH} --out {run}",
-        f"metrics {run} --by direction,relation,cardinality --errors 2 --reliability {JSON}",
+        f"metrics {run} --by direction,relation,cardinality --errors 2 {JSON}",
         f"kgc predict {folder} {GRAPH} --relation cap --head Accra --top 3 {JSON}",
         f"kgc predict {folder} {GRAPH} --relation in --tail Europe --top 3 {JSON}",
         *(f"kgc evaluate {folder} {GRAPH} {options} --out {run}-{n}" for n, options in enumerate(asked)),

@@ -591,7 +591,7 @@ def test_figure_1_has_both_readings_and_right_answers(make: Make) -> None:
     assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["name e00", "name e01"]
     said = axes.get_legend().get_title().get_text()
     # Of six pairs of facts one shares all ten by sentence: (10 + 0 · 5) / 60.
-    assert said.startswith("m, D, 4 facts; overlap of top 10: 100.0% by template, 16.7% by sentence,\n-83.3 [")
+    assert said.startswith("m, D, 4 facts; overlap of top 10: 100.0 % by template, 16.7 % by sentence,\n-83.3 [")
 
 
 def test_readings_that_are_not_laid_side_by_side_say_why(make: Make) -> None:

@@ -28,7 +28,11 @@ class DemoOptions(BaseModel):
     model: str | None = opt(
         None, "Name, folder or GGUF file of a model; by default SmolLM2-135M-Instruct, fetched once.", Group.MODEL
     )
-    planted: bool = opt(False, "Instead, train two small models on half of the facts, and find that half.", Group.RUN)
+    planted: bool = opt(
+        False,
+        "Instead, train two small models on half of the facts, and test whether the probe finds that half.",
+        Group.RUN,
+    )
     out: Path = opt(Path("demo"), "Folder of the runs and the report.", Group.OUTPUT)
 
 

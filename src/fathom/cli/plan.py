@@ -38,10 +38,10 @@ class PlanFolder(Declared):
 
     group: ClassVar = Group.RUN
 
-    out: Path = opt(..., "Folder of the runs and tables. The same command resumes.", Group.OUTPUT)
-    retry_failed: bool = opt(False, "Retry what failed.")
+    out: Path = opt(..., "Folder of the runs and tables. The same command resumes the plan.", Group.OUTPUT)
+    retry_failed: bool = opt(False, "Retry failed runs.")
     overwrite: Overwrite = False
-    dry_run: bool = opt(False, "Only check the plan, and print state, estimated time and memory of each run.")
+    dry_run: bool = opt(False, "Only check the plan, and print the state, estimated time and memory of each run.")
     redo: bool = opt(False, "Repeat the runs whose settings have changed since they were made.")
 
 
@@ -50,7 +50,7 @@ class PlanFiles(PlanFolder, PlanRights):
 
     plan: Path = opt(..., "YAML file: models, data, runs and studies; or a preset, such as bear or ablation.", ARGUMENT)
     models: Words = opt((), "Models of a preset, names or folders, separated by commas.", Group.MODEL)
-    data: Words = opt((), "Where data of a preset are: NAME=FOLDER, separated by commas.", Group.DATA)
+    data: Words = opt((), "Data of a preset: NAME=FOLDER, separated by commas.", Group.DATA)
     limit: int | None = opt(None, "Facts of each run of a preset, drawn at random.", Group.SELECTION, ge=1)
     device: str | None = opt(None, "Device of a preset's models: cpu, cuda, cuda:1, …", CIRCUMSTANCE)
 

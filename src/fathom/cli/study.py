@@ -46,7 +46,7 @@ class StudyOfRuns(TableOptions):
     """Finished runs, and where the results go."""
 
     runs: tuple[Path, ...] = opt(..., "Folders of finished runs.", ARGUMENT, REPEATED)
-    out: Path | None = opt(None, "Folder for tables and pictures.")
+    out: Path | None = opt(None, "Folder for the tables as JSON, CSV and Markdown, and for plots.")
 
 
 class StudyOfModels(PrintOptions):

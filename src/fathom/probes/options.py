@@ -113,7 +113,7 @@ class EvaluationOptions(ClusterOptions, BasicSelectionOptions):
     cluster: str = opt("", CLUSTER, Group.OUTPUT, CIRCUMSTANCE)
     part: Part = opt(
         None,
-        "Be one of several processes that share a run: i/n, such as 1/4, or auto, as set by SLURM or "
+        "Evaluate one part of a run that several processes share: i/n, such as 1/4, or auto, as set by SLURM or "
         "torchrun; in one folder, or in folders of their own for fathom merge.",
         Group.RUN,
         CIRCUMSTANCE,
@@ -124,14 +124,14 @@ class EvaluationOptions(ClusterOptions, BasicSelectionOptions):
 
 
 OntologyT = TypeVar("OntologyT", bound="OntologyOptions")
-BOS = "Causal models: show a BOS token first (auto: if the tokenizer has one)."
-PERPLEXITY = "Also the perplexity of every prompt with the gold answer in it (masked models: pseudo-perplexity)."
+BOS = "Causal models: begin with a BOS token (auto: if the tokenizer has one)."
+PERPLEXITY = "Also record the perplexity of every prompt with its gold answer (masked models: pseudo-perplexity)."
 
 
 FormName = Literal["auto", "sentinel", "mask", "split"]
 FORM = (
-    "Encoder-decoders: what they write: sentinel (T5: the answer's span), mask (BART: the whole statement), "
-    "split (the text from the answer on); auto takes the first for which the tokenizer has tokens."
+    "Output of encoder-decoders: sentinel (T5: the answer's span), mask (BART: the whole statement), "
+    "split (the text from the answer on); auto is the first for which the tokenizer has tokens."
 )
 
 
@@ -231,7 +231,9 @@ class StatementOptions(SpokenOptions, ReversibleOptions, LikelihoodOptions, FewS
 
     templates: Numbers = opt((), "Use only these templates, counted from 0, separated by commas.", Group.PROMPTS)
     reduction: Annotated[tuple[Literal["sum", "mean"], ...], BeforeValidator(separated)] = opt(
-        ("sum",), "How token scores become one: sum (nats per statement), mean (nats per token), or both.", min_length=1
+        ("sum",),
+        "How token scores are combined: sum (nats per statement), mean (nats per token), or both.",
+        min_length=1,
     )
     score: Annotated[tuple[Literal["full", "conditional", "answer"], ...], BeforeValidator(separated)] = opt(
         ("full",),
@@ -317,7 +319,7 @@ class SlotOptions(ProbeOptions):
     )
     reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(separated)] = opt(
         ("mean",),
-        "How a candidate's token log-probabilities become its score; several are separated by commas.",
+        "How a candidate's token log-probabilities are combined; several are separated by commas.",
         min_length=1,
     )
     perplexity: bool = opt(False, PERPLEXITY)
@@ -376,7 +378,7 @@ class GenerationOptions(ServedOptions, FewShotOptions):
 
     shots: int = opt(
         5,
-        "Answered questions of the relation (or lines, without questions) before the question, drawn by --seed; % ends "
+        "Solved questions of the relation (or lines, without questions) before the question, drawn by --seed; % ends "
         "each answer.",
         ge=0,
     )

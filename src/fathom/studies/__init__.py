@@ -36,7 +36,7 @@ Announce = Callable[[str], Callable[[int, int], None]]
 """Takes the name of a run; returns a function to call with the pieces done and their total."""
 
 MODEL = "{model}"
-WORDING = "Does the way of asking matter?"
+WORDING = "Does the prompt matter?"
 PROBES = "Do probes agree, and can they be trusted?"
 MODELS = "How do models compare?"
 REASONING = "Does a model know an ontology, and reason with it?"
@@ -179,12 +179,12 @@ STUDIES: Registry[Study] = Registry(
         ),
         _of_runs(
             "profile", PROBES,
-            "In which ways is a fact known? Ranked first, chosen, generated, or in one direction only; one model.",
+            "In which tasks does one model know a fact? Ranking, choice, generation, or one direction only.",
             options.ProfileOptions, "runs/gpt2-statement runs/gpt2-generation",
         ),
         _of_runs(
             "calibration", PROBES,
-            "Does confidence say what is right? Calibration error, Brier score and AUROC, with temperature scaling.",
+            "Does confidence predict correctness? Calibration error, Brier score and AUROC, with temperature scaling.",
             options.CalibrationOptions,
         ),
         _of_runs(
@@ -194,7 +194,7 @@ STUDIES: Registry[Study] = Registry(
         ),
         _of_runs(
             "validity", PROBES,
-            "Which probe tells facts that a planted model has read from others? AUROC, biases, corrections, agreement.",
+            "Which probe separates facts that a planted model has read from others? AUROC, biases, agreement.",
             options.ValidityOptions, "runs/planted-statement runs/planted-vocabulary",
         ),
         _of_runs(
@@ -218,7 +218,7 @@ STUDIES: Registry[Study] = Registry(
             options.RankingsOptions, IN_PLANS,
         ),
         _of_runs(
-            "items", MODELS, "Which facts separate models, which errors are shared, which labels need a look?",
+            "items", MODELS, "Which facts separate models, which errors are shared, and which labels are doubtful?",
             options.ItemsOptions, "runs/gpt2 runs/gpt2-medium runs/bert",
         ),
         _of_runs(
@@ -243,7 +243,7 @@ STUDIES: Registry[Study] = Registry(
         ),
         _of_models(
             "chains",
-            "How far does a model follow? Arguments of one, two, three steps, in order, reworded and shuffled.",
+            "How many steps does a model follow? Arguments of one, two, three steps, in order, reworded and shuffled.",
             options.ChainStudyOptions, options.DECIDED_BY_CHAINS, " --depth 3",
         ),
         _of_runs(

@@ -97,8 +97,8 @@ class PlantOptions(BaseModel):
     ] = opt(
         (),
         "Formats to teach with the facts of --practice, separated by commas: the unseen templates and the natural "
-        "sentences, which tested facts are not read in; for causal models also few-shot lines, questions and lettered "
-        "options (choice).",
+        "sentences, neither of which states a tested fact; for causal models also few-shot lines, questions and "
+        "lettered options (choice).",
         Group.SELECTION,
     )
     design: Path | None = opt(

@@ -65,7 +65,7 @@ class SelectionOptions(BasicSelectionOptions):
     )
     reading: Reading = opt(
         "auto",
-        "How to phrase facts that have both: by the relation's template, or by the fact's natural "
+        "Phrasing of facts that have both: the relation's template, or the fact's natural "
         "sentence (auto: by template if there is one).",
     )
     sentences: Literal["first", "all"] = opt(
@@ -74,7 +74,7 @@ class SelectionOptions(BasicSelectionOptions):
     any_surface: bool = opt(False, "Also use natural sentences that mask other words than the answer's name.")
     alter: Alteration = opt(
         "no",
-        "Alter each fact's sentence: negated (only if the data has it), misprimed (a wrong candidate in front), "
+        "Alter each fact's sentence: negated (only if the data has it), misprimed (a wrong candidate precedes it), "
         "paraphrased (further templates), truncated (after the answer), no-subject (the answers' prior).",
         LATER,
     )

@@ -50,7 +50,7 @@ class ChatOptions(BaseModel):
     )
     shuffle_chat: bool = opt(
         False,
-        "With --chat, its control: the template's tokens precede the user's words in random order, drawn by --seed.",
+        "Control of --chat: put the template's tokens before the user's words in random order, drawn by --seed.",
         LATER,
     )
 
@@ -70,7 +70,7 @@ class ReplyOptions(ChatOptions):
 
     cut_reasoning: str = opt(
         "none",
-        "Which part of a reply is reasoning and no answer: think (<think>…</think>), two marks with ... between "
+        "Part of a reply that is reasoning, not the answer: think (<think>…</think>), two marks with ... between "
         "them, such as '<reason>...</reason>', or none.",
         LATER,
     )
