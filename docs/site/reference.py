@@ -13,6 +13,7 @@ from rich.text import Text
 
 import fathom
 from fathom.cli import COMMANDS, whole_app
+from fathom.cli.commands import as_shown
 
 TITLES = {
     "api": "Probes and runs", "probes": "Options of probes", "data": "Facts, queries and graphs", "engine": "Models",
@@ -50,13 +51,17 @@ def _command(command: Any, path: str, level: str) -> Iterator[str]:
     tables = defaultdict(list)
     for param in command.params:
         if param.name not in ("help", "help_all") and not getattr(param, "hidden", False):
-            tables[getattr(param, "rich_help_panel", None) or "Arguments"].append(param)
+            tables[getattr(param, "rich_help_panel", None) or "Arguments"].append(as_shown(param))
     for panel, params in tables.items():
         yield f"\n**{panel}**\n\n| option | meaning |\n|---|---|"
         for param in params:
             flags = [*param.opts, *param.secondary_opts] if param.param_type_name == "option" else [param.name.upper()]
             text = escape(Text.from_markup(param.help or "").plain, quote=False).replace("|", "\\|")
             yield f"| {' '.join(f'`{flag}`' for flag in flags)} | {text} |"
+    in_files = getattr(command.callback, "in_files", {})
+    if in_files:
+        yield "\n**Only in a file, `--config`**\n\n| option | meaning |\n|---|---|"
+        yield from (f"| `{name}` | {escape(text, quote=False)} |" for name, text in in_files.items())
     yield ""
     for name, inner in getattr(command, "commands", {}).items():
         yield from _command(inner, f"{path} {name}", f"{level}#")

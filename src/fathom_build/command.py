@@ -98,7 +98,7 @@ def ontology(chosen: options.OntologyBuildOptions, progress: Progress) -> Output
 
 
 def bear(chosen: options.BearBuildOptions, dry: options.DryRun, progress: Progress) -> Output:
-    """Make a balanced probe from Wikidata, as BEAR was made: as many instances of each answer, none that names it."""
+    """Make a balanced probe from Wikidata, as BEAR was made: balanced answers, none named by its subject."""
     from fathom_build.bear import build_bear, forecast_bear
 
     if dry.dry_run:

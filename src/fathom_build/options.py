@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
-from fathom.base.options import ARGUMENT, REPEATED, Group, Seed, opt, separated
+from fathom.base.options import ARGUMENT, REPEATED, Group, Names, Seed, opt, separated
 from fathom.data.options import BuildOptions, Day, Graph, NewFolder, Random
 from fathom.data.selection.options import Columns
 
@@ -67,6 +67,8 @@ class ClozeBuildOptions(BuildOptions):
 
 class EndpointOptions(BuildOptions):
     """SPARQL endpoints to read from."""
+
+    config_only: ClassVar[Names] = ("timeout", "page", "views", "partial", "parts")
 
     endpoint: tuple[str, ...] = opt((), "Address of a SPARQL endpoint; may be repeated.", Group.DATA, REPEATED)
     timeout: float = opt(120.0, "Seconds to wait for an endpoint's answer.", Group.SERVER, ge=1)

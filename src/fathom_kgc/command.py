@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -11,17 +12,17 @@ import typer
 from pydantic import BaseModel, ConfigDict
 
 from fathom.base.errors import RunFailed
-from fathom.base.options import ARGUMENT, REPEATED, Given, Group, opt
+from fathom.base.options import ARGUMENT, REPEATED, Given, Group, config_only, opt
 from fathom.base.progress import shown, starting
 from fathom.base.registry import CommandEntry
-from fathom.cli.commands import add_command, described, flag, flags_of, free_flag, new_group
+from fathom.cli.commands import add_command, described, file_options, flag, flags_of, free_flag, new_group
 from fathom.cli.formats import PrintOptions, breakdown_command, say, say_unfinished
 from fathom.cli.probe import RunFolder
 from fathom.data.options import Device, Graph, NewFolder
 from fathom.data.selection.options import Columns
 from fathom.store.surroundings import NOTED
 from fathom_kgc.links import LINKS, PRESETS, PYKEEN, Kind, named
-from fathom_kgc.links.options import LinkOptions
+from fathom_kgc.links.options import LinkOptions, LinkTraining
 from fathom_kgc.pretraining.options import PretrainOptions
 
 NOTED_FOR_ALL = {
@@ -36,11 +37,14 @@ def make(entry: CommandEntry) -> typer.Typer:
     """Make ``fathom kgc``."""
     app = new_group(entry.does, TRAIN)
     app.add_typer(_train_group(), name="train")
+    asking = list(_options_of_asking())
+    in_files = {name: text for kind, name, text in asking if name in config_only(kind)}
     add_command(
         app,
         evaluate,
         example="fathom kgc evaluate models/transe --data my-graph --out runs/transe",
-        flags=[*flags_of(LinkOptions), *_flags_of_asking()],
+        flags=[*flags_of(LinkOptions), *(flag(*each) for each in asking if each[1] not in in_files)],
+        in_files=file_options(LinkOptions) | in_files,
     )
     add_command(
         app, predict, example="fathom kgc predict models/transe --data my-graph --relation hypernym --head canine"
@@ -65,6 +69,7 @@ def _train_group() -> typer.Typer:
             name=kind.name,
             does=f"{kind.does[0].upper()}{kind.does[1:]}.",
             flags=[*([free_flag("preset", Group.MODEL, said)] if presets else []), *flags_of(kind.options)],
+            in_files=file_options(kind.options),
         )
     return app
 
@@ -77,19 +82,17 @@ def _example(kind: Kind) -> str:
     return f"fathom kgc train {kind.name}{starts} --data my-graph --out models/{kind.name}"
 
 
-def _flags_of_asking() -> list[inspect.Parameter]:
-    """Return the flags that may be changed when a trained model is evaluated, each naming its kinds of predictor."""
+def _options_of_asking() -> Iterator[tuple[type[LinkTraining], str, str]]:
+    """Yield the options that may be changed when a trained model is evaluated: model, name, and help with its kinds."""
     owners: dict[str, list[Kind]] = {}
     for kind in LINKS.entries():
         asking = kind.options.asking() | {"server"}
         for name in (name for name in kind.options.model_fields if name in asking):
             owners.setdefault(name, []).append(kind)
-    flags = []
     for name, kinds in owners.items():
         prefix = "" if len(kinds) == len(LINKS) else f"({', '.join(kind.name for kind in kinds)}) "
         first = kinds[0].options
-        flags.append(flag(first, name, prefix + described(first.model_fields[name])))
-    return flags
+        yield first, name, prefix + described(first.model_fields[name])
 
 
 TrainedModel = Annotated[Path, opt(..., "Folder that fathom kgc train made.", ARGUMENT)]
@@ -136,7 +139,7 @@ class PretrainFiles(LinkFiles):
     out: NewFolder
     texts: tuple[str, ...] = opt(
         (),
-        "More to read: a graph, a data set with sentences, or a .txt file with a text per line; may be repeated.",
+        "Further texts: a graph, a data set with sentences, or a .txt file with a text per line; may be repeated.",
         Group.DATA,
         REPEATED,
     )
@@ -166,7 +169,7 @@ def train(kind: Kind, files: TrainFiles, given: Given) -> None:
 def evaluate(files: EvaluateFiles, given: Given) -> None:
     """Rank all entities as tail and as head of a graph's test triples: Hits@k, MRR, MR with intervals.
 
-    In all, evenly over relations and answers, and by which halves of the triple were seen in training.
+    Overall, averaged over relations and answers, and by which parts of the triple were seen in training.
     """
     with starting("loading libraries"):
         from fathom_kgc.api import evaluate_links, forecast_links

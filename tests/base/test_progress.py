@@ -55,9 +55,9 @@ def test_a_line_every_so_often_and_one_at_the_end(clock, capsys):
         steps(clock, report, 4, 8)
     lines = [text.split(" fathom: ")[1] for text in capsys.readouterr().err.splitlines()]
     assert lines == [
-        "statement �[31mgpt2: 3 of 8 (38%), 12 s, about 20 s left",
-        "statement �[31mgpt2: 6 of 8 (75%), 24 s, about 8 s left",
-        "statement �[31mgpt2: 8 of 8 (100%), 32 s",
+        "statement �[31mgpt2: 3 of 8 (38 %), 12 s, about 20 s left",
+        "statement �[31mgpt2: 6 of 8 (75 %), 24 s, about 8 s left",
+        "statement �[31mgpt2: 8 of 8 (100 %), 32 s",
     ]
 
 
@@ -69,7 +69,7 @@ def test_what_is_soon_done_says_nothing(clock, capsys):
 
 def test_how_far_without_a_total():
     assert how_far(0, 0, 3.2) == "3 s"
-    assert how_far(0, 5, 3.2) == "0 of 5 (0%), 3 s"
+    assert how_far(0, 5, 3.2) == "0 of 5 (0 %), 3 s"
 
 
 @pytest.mark.parametrize(("level", "lines"), [(logging.WARNING, 0), (logging.NOTSET, 3), (logging.DEBUG, 8)])
@@ -97,7 +97,7 @@ def test_a_program_with_a_log_of_its_own_gets_the_lines_there(clock, capsys, log
     logger.setLevel(logging.INFO)
     with shown("x") as report:
         steps(clock, report, 6, 4)
-    assert heard.getvalue().splitlines() == ["x: 2 of 4 (50%), 12 s, about 12 s left", "x: 4 of 4 (100%), 24 s"]
+    assert heard.getvalue().splitlines() == ["x: 2 of 4 (50 %), 12 s, about 12 s left", "x: 4 of 4 (100 %), 24 s"]
     assert capsys.readouterr().err == ""
 
 
@@ -186,8 +186,8 @@ def test_a_notebook_gets_a_bar_of_html(monkeypatch, clock):
     with shown("a <b> c") as report:
         steps(clock, report, 2, 1)
     assert shown_there == [
-        "a <b> c: 0 of 1 (0%), 0 s",
-        '<progress value="1" max="1"></progress> a &lt;b&gt; c: 1 of 1 (100%), 2 s',
+        "a <b> c: 0 of 1 (0 %), 0 s",
+        '<progress value="1" max="1"></progress> a &lt;b&gt; c: 1 of 1 (100 %), 2 s',
     ]
     shell.kernel = None  # IPython in a terminal, here none
     with shown("x") as report:

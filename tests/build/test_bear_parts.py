@@ -247,4 +247,5 @@ def test_a_dry_run_prints_the_estimate_and_writes_nothing(tmp_path, monkeypatch)
     assert (row["source"], row["processes"]) == ("dump.json", 1)
     assert row["minutes"] < 1 < row["GB free"]
     assert sorted(tmp_path.rglob("*")) == before
-    assert isinstance(fathom(*words, "--views", tmp_path / "none").exception, BadInput)
+    (tmp_path / "rare.yaml").write_text(f"views: {tmp_path / 'none'}")
+    assert isinstance(fathom(*words, "--config", tmp_path / "rare.yaml").exception, BadInput)

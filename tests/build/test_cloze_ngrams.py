@@ -225,5 +225,5 @@ def test_data_info_tells_of_the_pool_that_the_cloze_probe_asks(tmp_path):
     file = Path(names(tmp_path / "a.txt", "Aspirin heals. Tin shines. TP53 binds. BRCA1 mends."))
     built = build_cloze(ClozeFiles(input=[file], entities=lists, out=tmp_path / "out"), OPTIONS)
     printed = CliRunner().invoke(make_app(), ["data", "info", str(built.out)], env={"COLUMNS": "200"}).output
-    assert re.search(r"all\s+│?\s*4\s.*50\.00%", printed)
-    assert re.search(r"--pool data.*25\.00%", printed)
+    assert re.search(r"all\s+│?\s*4\s.*50\.00 %", printed)
+    assert re.search(r"--pool data.*25\.00 %", printed)

@@ -46,8 +46,35 @@ def test_tools_walk_all_commands():
     assert {" ".join(path) for path, _ in commands(typer.main.get_command(app))} == set(ALL)
 
 
+MOST_COMMANDS, MOST_OPTIONS = 52, 800
+
+
+def test_the_command_line_stays_small():
+    """``fathom kgc train`` counts as one command, the options of all its kinds as their own."""
+    called = {name: command for name, command in ALL.items() if not hasattr(command, "commands")}
+    options = [
+        (name, param.name)
+        for name, command in called.items()
+        for param in command.params
+        if param.param_type_name == "option" and param.name not in TYPERS_OWN
+    ]
+    commands = {"fathom kgc train" if name.startswith("fathom kgc train ") else name for name in called}
+    assert len(commands) <= MOST_COMMANDS
+    assert len(options) <= MOST_OPTIONS
+
+
+def test_a_rare_option_is_typed_in_a_file(fathom, tmp_path):
+    typed = ("probe", "statement", "--model", "m", "--data", "geography", "--out", tmp_path / "run")
+    assert mentioned(fathom(*typed, "--trailing-space")[2], "--trailing-space", "--config", "'trailing_space: …'")
+    (tmp_path / "rare.yaml").write_text("trailing-space: perhaps\nretries: -1\n")
+    assert mentioned(
+        fathom(*typed, "--config", tmp_path / "rare.yaml")[2], "--trailing-space", "--retries", "0 or more"
+    )
+
+
 WITHOUT_ESTIMATE = {
     "fathom plant": "trains a model",
+    "fathom demo": "a few minutes with a small model",
     **{
         called: "trains a model; fathom plan --dry-run estimates it"
         for called in ALL
@@ -201,7 +228,10 @@ def test_completion_can_be_installed(tmp_path):
 
 def test_commands_stand_under_headings(fathom):
     shown = fathom("--help")[1]
-    places = [shown.index(f"─ {panel} ─") for panel in ("Start here", "Ask", "Look at runs", "Data", "Train")]
+    places = [
+        shown.index(f"─ {panel} ─")
+        for panel in ("Start here", "Evaluate models", "Read results", "Manage runs", "Data", "Train")
+    ]
     assert places == sorted(places)
 
 
@@ -212,4 +242,18 @@ def test_help_shows_the_most_used_options_and_help_all_every_one(fathom):
     assert "--reduction" not in shown
     assert "--reduction" in every
     assert len(short.splitlines()) < 50 < len(every.splitlines())
-    assert "--help-all" not in fathom("merge", "--help")[1]  # a command with few options shows them all
+
+
+def test_a_command_with_few_options_shows_them_all(fathom):
+    shown = fathom("compare", "--help")[1]
+    assert all(flag in shown for flag in ("--margin", "--detect", "--seeds", "--to-first", "--help-all"))
+    assert "--help-all" in fathom("merge", "--help")[1]
+    assert "<bool>" not in shown
+    assert "--no-to-first" not in shown
+
+
+def test_a_flag_is_shown_as_it_is_typed(fathom):
+    shown = fathom("probe", "statement", "--help-all")[1]
+    assert "--no-prune " in shown
+    assert " --prune " not in shown
+    assert " --reverse " in shown

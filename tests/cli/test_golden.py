@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from fathom.store.folder import RunFolder
+from fathom.studies import STUDIES
 from tests.golden import kept
 from tests.golden.desk import MODELS, make_desk, make_model
 from tests.golden.runs import CASES, JSON, OLD, OLD_EXTRAS, OLD_NEEDS, OLD_PREDICTOR, OLD_WITHOUT
@@ -55,7 +57,7 @@ class Desk:
         folders: dict[str, Any] = {}
         for line in case.lines:
             typed = shlex.split(line)
-            out = said(fathom, *typed)
+            out = analysed(*typed[1:]) if typed[0] == "analyse" else said(fathom, *typed)
             if typed[-2:] in (["--format", "json"], ["--format", "csv"]):
                 content = json.loads(json_in(out)) if typed[-1] == "json" else kept.csv_tables(out)
                 printed[line] = kept.tidy(kept.printed_tables(content))
@@ -71,6 +73,13 @@ def said(fathom: Say, *typed: str) -> str:
     code, out, err = fathom(*typed)
     assert code == 0, f"fathom {shlex.join(typed)}\n{err}"
     return out
+
+
+def analysed(name: str, run: str, _: str, out: str) -> str:
+    """A study without a command."""
+    study = STUDIES.find(name)
+    study.save(study.analyse([RunFolder.open(run)]), Path(out))
+    return ""
 
 
 def json_in(text: str) -> str:

@@ -97,7 +97,7 @@ def test_what_cannot_be_fetched(cache: Path, fathom, name: str, code: int, parts
 
 def test_the_list_names_what_was_fetched(cache: Path, fathom) -> None:
     assert fathom("model", "fetch", "folder")[0] == 0
-    code, printed, _ = fathom("model", "list", "--format", "csv")
+    code, printed, _ = fathom("model", "fetch", "--format", "csv")
     assert code == 0
     rows = {line.split(",")[0]: line for line in printed.splitlines()}
     assert str(cache / "folder") in rows["folder"]

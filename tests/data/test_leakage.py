@@ -90,7 +90,7 @@ def test_words(name, text, expected):
 
 def test_tables_print(small):
     printed = render(leakage_tables(small), "text")
-    assert "66.67%" in printed
+    assert "66.67 %" in printed
     tables = json.loads(render(leakage_tables(small), "json"))
     assert tables["answers in descriptions"][0]["train"] == 4 / 6
     labels = [row["distinct relations"] for row in tables["relations per entity"]]

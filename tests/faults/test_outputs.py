@@ -23,7 +23,7 @@ from tests.store.test_foreign_files import OLD, write
 OUTPUTS = ("out", "output")
 RUN, OTHER, MODEL, FACTS, GRAPH, LINK = "run", "other", "model", "facts", "graph", "link"
 GEOGRAPHY = ("--data", "geography")
-ONE_RUN = dict.fromkeys(("ablation", "ontology", "length-bias", "relations", "compute-time"), (RUN,))
+ONE_RUN = dict.fromkeys(("ontology", "length-bias"), (RUN,))
 CALLS: dict[str, tuple[str, ...]] = {
     "demo": ("--planted",),
     "plan": ("plan.yaml",),
@@ -109,7 +109,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_there_are_outputs():
     assert len(outputs()) > 40
-    assert {("report", "--out"), ("metrics", "--output"), ("compare", "--out"), ("plan", "--out")} <= set(outputs())
+    assert {("report", "--out"), ("metrics", "--out"), ("compare", "--out"), ("plan", "--out")} <= set(outputs())
 
 
 @pytest.mark.parametrize(("command", "option"), outputs(), ids=[" ".join(pair) for pair in outputs()])
@@ -133,16 +133,15 @@ def test_nothing_else_is_replaced(desk, fathom, monkeypatch, tmp_path, command, 
 # ------------------------------------------------------------------------------------------------ what is replaced
 
 
-@pytest.mark.parametrize("command", ["metrics", "report"])
-def test_overwrite_replaces_a_file_of_the_user(desk, fathom, monkeypatch, tmp_path, command):
+@pytest.mark.parametrize(("command", "out", "file"), [("metrics", "", "summary.md"), ("report", "r.html", "r.html")])
+def test_overwrite_replaces_a_file_of_the_user(desk, fathom, monkeypatch, tmp_path, command, out, file):
     monkeypatch.chdir(desk)
-    place = tmp_path / "page.html"
+    place = tmp_path / file
     place.write_text("mine")
-    option = "--output" if command == "metrics" else "--out"
-    assert fathom(command, RUN, option, place)[0] == 2
+    assert fathom(command, RUN, "--out", tmp_path / out)[0] == 2
     assert place.read_text() == "mine"
-    assert fathom(command, RUN, option, place, "--overwrite")[0] == 0
-    assert fathom(command, RUN, option, place)[0] == 0  # its own
+    assert fathom(command, RUN, "--out", tmp_path / out, "--overwrite")[0] == 0
+    assert fathom(command, RUN, "--out", tmp_path / out)[0] == 0  # its own
 
 
 @pytest.mark.parametrize("name", OWNERS)

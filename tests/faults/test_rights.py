@@ -124,10 +124,10 @@ def test_configuration_files_were_found():
 
 def test_what_a_configuration_file_says_too_is_typed(fathom, tmp_path):
     file = tmp_path / "options.yaml"
-    file.write_text("key-env: OUR_KEY\nserver: http://localhost:1/v1\n")
+    file.write_text("key-env: OUR_KEY\nserver: http://localhost:1/v1\nretries: 0\n")
     words = ["probe", "generation", "--model", "m", "--data", "geography", "--out", tmp_path / "run", "--config", file]
     assert mentioned(fathom(*words)[2], "--key-env")
-    said = fathom(*words, "--key-env", "OUR_KEY", "--retries", "0")[2]
+    said = fathom(*words, "--key-env", "OUR_KEY")[2]
     assert mentioned(said, "localhost:1")
     assert not mentioned(said, "no file gives")
 

@@ -289,6 +289,18 @@ def make_model(name: str, folder: Path) -> None:
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
+RARE = {
+    "texts-24": {"max_tokens": 24},
+    "texts-40": {"max_tokens": 40},
+    "rerank": {"rerank_weight": 0.1},
+    "entities": {"entity_epochs": 1, "entity_parts": 1, "max_tokens": 32},
+    "beams": {"beams": 2},
+    "candidates-10": {"candidates": 10, "demonstrations": 2},
+    "candidates-12": {"candidates": 12, "candidates_by": "triples", "gold_among_candidates": True},
+}
+"""Files for ``--config``: options without a flag."""
+
+
 def make_desk(folder: Path) -> None:
     """Everything that the cases need, in folders as their command lines name them."""
     make_towns(folder / "data" / "towns")
@@ -300,5 +312,7 @@ def make_desk(folder: Path) -> None:
         (folder / "texts" / name).write_bytes((EXAMPLES / name).read_bytes())
     lines(folder / "more.txt", ["Tokyo", "Cairo", "Old Harbour", "Atlantis"])
     (folder / "plan.yaml").write_text(PLAN, encoding="utf-8")
+    for name, options in RARE.items():
+        (folder / f"{name}.yaml").write_text(json.dumps(options), encoding="utf-8")
     for name in MODELS:
         make_model(name, folder / "models" / name)

@@ -48,7 +48,7 @@ CAUSAL, LARGER, MASKED, ROBERTA = (
 )
 TOWNS, GRAPH, TOWN = "--data data/towns", "--data data/graph", "--data data/town"
 EVERY_SCORE = "--reduction sum,mean --score full,conditional,answer"
-ALL = "--by relation,cardinality,half,relation+template --errors 3 --reliability"
+ALL = "--by relation,cardinality,half,relation+template --errors 3"
 
 probed("statement-causal", f"statement {CAUSAL} {TOWNS} {EVERY_SCORE} --perplexity --limit 8", ALL)
 probed("statement-causal-max-rank", f"statement {CAUSAL} {TOWNS} --max-rank 3 --reduction sum", "--by relation")
@@ -81,7 +81,7 @@ CHOICES = "--data data/earlier/choices"
 probed(
     "choice-causal",
     f"choice {CAUSAL} {CHOICES} --limit 12 --score letter,text-sum",
-    "--by relation,p1 --errors 2 --reliability",
+    "--by relation,p1 --errors 2",
 )
 
 
@@ -91,7 +91,7 @@ case(
     "study-ablation-causal",
     f"probe statement {CAUSAL} {TOWNS} --templates 0,1 --limit 8 --reduction sum,mean --score full,conditional "
     "--out studies/ablation-causal/causal",
-    "study ablation studies/ablation-causal/causal --out studies/ablation-causal",
+    "analyse ablation studies/ablation-causal/causal --out studies/ablation-causal",
 )
 READINGS = [
     (name, reading)
@@ -147,7 +147,7 @@ def links(name: str, kind: str, options: str, *asked: str, extras: str = "") -> 
         f"links-{name}",
         f"kgc train {kind} {GRAPH} {options} --out {folder}",
         f"kgc evaluate {folder} {GRAPH} --out {run}",
-        f"metrics {run} --by direction,relation,cardinality --errors 2 --reliability {JSON}",
+        f"metrics {run} --by direction,relation,cardinality --errors 2 {JSON}",
         f"kgc predict {folder} {GRAPH} --relation cap --head Accra --top 3 {JSON}",
         f"kgc predict {folder} {GRAPH} --relation in --tail Europe --top 3 {JSON}",
         *(f"kgc evaluate {folder} {GRAPH} {options} --out {run}-{n}" for n, options in enumerate(asked)),
@@ -165,19 +165,24 @@ links(
     "--split dev",
     extras="pykeen",
 )
-links("simkgc", "simkgc", f"--weights models/masked {SMALL} --max-tokens 24", "--rerank-weight 0.1")
+links("simkgc", "simkgc", f"--weights models/masked {SMALL} --config texts-24.yaml", "--config rerank.yaml")
 links(
     "knn-kge",
     "knn-kge",
-    f"--weights models/masked {SMALL} --entity-epochs 1 --entity-parts 1 --max-tokens 32",
+    f"--weights models/masked {SMALL} --config entities.yaml",
     "--knn-weight 0",
 )
-links("kgt5", "kgt5", f"--weights models/t5 {SMALL} --max-tokens 40", "--no-full-rank --beams 2 --limit 3")
+links(
+    "kgt5",
+    "kgt5",
+    f"--weights models/t5 {SMALL} --config texts-40.yaml",
+    "--no-full-rank --config beams.yaml --limit 3",
+)
 links(
     "prompted",
     "prompted",
-    "--weights models/causal --candidates 10 --demonstrations 2",
-    "--candidates 12 --candidates-by triples --gold-among-candidates --no-descriptions --limit 3",
+    "--weights models/causal --config candidates-10.yaml",
+    "--config candidates-12.yaml --no-descriptions --limit 3",
     extras="bm25s",
 )
 case("study-kgc", "plan plan.yaml --out studies/kgc", extras="pykeen")

@@ -508,7 +508,8 @@ def test_workers_that_do_not_find_the_study_are_refused(cells_by, plan, tmp_path
 
 def test_a_study_without_its_cluster_writes_nothing(cluster, plan, fathom, monkeypatch, tmp_path):
     typed = ("plan", plan, "--out", tmp_path / "r", "--engine", "ray")
-    code, _, said = fathom(*typed, "--workers", "3", "--cpus-per-worker", "2")
+    (tmp_path / "rare.yaml").write_text("cpus-per-worker: 2")
+    code, _, said = fathom(*typed, "--workers", "3", "--config", tmp_path / "rare.yaml")
     assert code == 2
     assert mentioned(said, "error: --workers 3", "2 CPU each need 6", "has 4")
     monkeypatch.setattr("ray.is_initialized", lambda: False)

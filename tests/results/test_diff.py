@@ -332,7 +332,7 @@ def test_too_few_facts_leave_a_change_undetermined(made):
 def test_only_a_change_that_is_not_significant_has_a_detectable_size(made):
     """Three facts more of eight are not significant, p = 0.5 by three signs against one; of forty, all learnt, are."""
     found = diff(*both(made))
-    assert (found.parts[0].changed.holds, stated(found.answer, "A true change of", "80%")) == (False, True)
+    assert (found.parts[0].changed.holds, stated(found.answer, "A true change of", "80 %")) == (False, True)
     data = world([[number % 20] for number in range(40)], relations=2)
     every = {query.id for query in data.queries}
     found = diff(*both(made, {"q000", "q001"}, every - {"q039"}, data))

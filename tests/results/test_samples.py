@@ -134,17 +134,17 @@ def test_every_table_says_what_its_intervals_are_of(tmp_path, fathom):
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("relation", "It generalises to other relations like these."),
-        ("relation and subject", "It generalises to other relations and subjects like these."),
-        ("fact within relation", "It generalises to other facts of these relations, not to other relations."),
-        ("relation and seed", "It generalises to other relations like these, and to other seeds."),
+        ("relation", "The result holds for other relations like these."),
+        ("relation and subject", "The result holds for other relations and subjects like these."),
+        ("fact within relation", "The result holds for other facts of these relations, not for other relations."),
+        ("relation and seed", "The result holds for other relations like these, and for other seeds."),
         (
             "relation and subject and seed",
-            "It generalises to other relations and subjects like these, and to other seeds.",
+            "The result holds for other relations and subjects like these, and for other seeds.",
         ),
         (
             "subject within relation and seed",
-            "It generalises to other subjects of these relations, and to other seeds, not to other relations.",
+            "The result holds for other subjects of these relations, and for other seeds, not for other relations.",
         ),
     ],
 )

@@ -160,7 +160,7 @@ def test_equal_values_say_no_more_than_wilson(value, ends):
     """z² / (8 + z²) = 0.3244 of others may lie elsewhere: eight hits at an even chance are no certainty."""
     found = interval([value] * 8, limits=SHARE)
     assert found[1:3] == pytest.approx(ends, abs=1e-4)
-    assert (found.units, "no value differs" in found.note) == (8, True)
+    assert (found.units, "all values are equal" in found.note) == (8, True)
 
 
 def test_equal_values_of_unequal_clusters_are_worth_fewer():
@@ -201,7 +201,7 @@ def test_slope_and_intercept_by_hand():
 def test_equal_values_without_limits_have_no_interval():
     found = interval([2.0, 2.0, 2.0])
     assert (found.low, found.high) == (None, None)
-    assert mentioned(found.note, "no value differs", "no interval")
+    assert mentioned(found.note, "all values are equal", "no interval")
 
 
 def test_one_value_or_one_cluster_has_no_interval():

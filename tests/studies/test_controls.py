@@ -537,8 +537,8 @@ class TestRankings:
         }
         of_free = rankings.tables(found)[2].objects()
         assert [row["baseline"] for row in of_free] == [
-            "above (majority 40.0%)",
-            "not above majority, names (majority 40.0%)",
+            "above (majority 40.0 %)",
+            "not above majority, names (majority 40.0 %)",
             None,
         ]
         [table] = [table for table in rankings.tables(found) if "above baseline" in table.columns]

@@ -14,7 +14,7 @@ import pytest
 import scipy.stats
 
 from fathom.base.errors import BadInput
-from fathom.results.answers import error_table, reliability_table
+from fathom.results.answers import error_table
 from fathom.results.estimates import Estimate, combined, recipe
 from fathom.results.metrics.table import METRICS
 from fathom.results.rows import Rows
@@ -200,7 +200,6 @@ def test_nothing_scored() -> None:
     assert "–" in summarise(run, ["relation"]).to_text()
     assert RunNumbers(run).json()["scorings"]["sum/full"]["metrics"] == {}
     assert error_table(run, 5).rows == ()
-    assert "no confidence" in reliability_table(run).notes[0]
 
 
 def test_reasons_that_differ_in_numbers_are_one_line() -> None:
@@ -337,17 +336,6 @@ def test_error_table_shows_the_question_of_a_prompt(prompt: str, shown: str) -> 
     assert error_table(Fake(rows), 1).rows[0][4] == shown
 
 
-def test_reliability_table() -> None:
-    table = reliability_table(Fake(ROWS))
-    assert len(table.rows) == 10
-    assert sum(row[3] for row in table.rows if isinstance(row[3], int)) == 5
-    assert table.rows[7][3:] == (1, pytest.approx(0.75), 0)  # (.7, .8]: q2, wrong
-    assert table.rows[0][3:] == (0, None, None)
-    error = values(Fake(ROWS))["ece"]
-    [note] = table.notes
-    assert f"{error:.4f} [0.0000, " in note
-
-
 def test_metrics_json_is_json_with_recipes_and_breakdowns() -> None:
     content = json.loads(json.dumps(RunNumbers(Fake(ROWS)).json(), allow_nan=False))
     scoring = content["scorings"]["sum/full"]
@@ -374,11 +362,11 @@ TABLE = Table(
 def test_text_is_aligned_rounded_and_harmless() -> None:
     assert to_text(TABLE).splitlines() == [
         "Title",
-        "name      share",
-        "────────  ─────",
-        "東京      12.3%",
-        "a|b [31m      –",
-        "c             –",
+        "name       share",
+        "────────  ──────",
+        "東京      12.3 %",
+        "a|b [31m       –",
+        "c              –",
         "careful",
     ]
 
@@ -389,7 +377,7 @@ def test_markdown() -> None:
         "",
         "| name | share |",
         "| --- | ---: |",
-        "| 東京 | 12.3% |",
+        "| 東京 | 12.3 % |",
         "| a\\|b [31m | – |",
         "| c | – |",
         "",
@@ -414,9 +402,9 @@ def test_latex_escapes_everything() -> None:
         r"a\_b & x² & low \\",
         r"\midrule",
         r"50 \% \& more\_\$\#\{x\}\textasciitilde{}\textasciicircum{}\textbackslash{} "
-        r"\textless{}\textbar{}\textgreater{} & $-$50.0\% & -- \\",
-        r"$-$1 -- 2 & $-$50.0\% & -- \\",
-        r"{[x]} & 50.0\% & -- \\",
+        r"\textless{}\textbar{}\textgreater{} & $-$50.0 \% & -- \\",
+        r"$-$1 -- 2 & $-$50.0 \% & -- \\",
+        r"{[x]} & 50.0 \% & -- \\",
         r"\bottomrule",
         r"\end{tabular}",
         "% a_b %",
@@ -489,7 +477,7 @@ def test_a_table_wider_than_a_terminal_breaks_its_header_and_texts() -> None:
 
 def test_an_interval_is_not_broken() -> None:
     wide = Table.of([{"share": estimate(0.5, ".1%", 0.4), "id": "x" * 80}])
-    assert to_text(wide).splitlines()[2] == f"50.0% [40.0, 60.0]  {'x' * 80}"
+    assert to_text(wide).splitlines()[2] == f"50.0 % [40.0, 60.0]  {'x' * 80}"
 
 
 def test_a_column_of_estimates_has_its_interval_next_to_it() -> None:
@@ -502,10 +490,10 @@ def test_a_column_of_estimates_has_its_interval_next_to_it() -> None:
     assert made.objects()[1]["low"] is None
     assert to_text(made).splitlines() == [
         "t",
-        "model               share  n",
-        "─────  ──────────────────  ─",
-        "a      50.0% [40.0, 60.0]  3",
-        "b                   25.0%  –",
+        "model                share  n",
+        "─────  ───────────────────  ─",
+        "a      50.0 % [40.0, 60.0]  3",
+        "b                   25.0 %  –",
         "a note",
         "95 % intervals: for other queries, each for itself",
     ]
@@ -516,11 +504,11 @@ def test_of_several_columns_of_estimates_the_main_one_has_the_short_names() -> N
     assert Table.of([row]).columns[:5] == ("gain", "gain low", "gain high", "gain p", "share")
     main = Table.of([row], main="share")
     assert main.columns[4:7] == ("share", "low", "high")
-    assert "50.0% [40.0, 60.0]" in to_text(main)
-    assert "+10.0% [" not in to_text(main)
+    assert "50.0 % [40.0, 60.0]" in to_text(main)
+    assert "+10.0 [" not in to_text(main)
     both = Table.of([row], main="gain", inline=True)
-    assert "+10.0% [+5.0, +15.0]" in to_text(both)
-    assert "50.0% [40.0, 60.0]" in to_text(both)
+    assert "+10.0 [5.0, 15.0]" in to_text(both)
+    assert "50.0 % [40.0, 60.0]" in to_text(both)
     assert [name for name in both.columns if name not in both.hidden] == ["gain", "p", "share"]
 
 
@@ -528,7 +516,7 @@ def test_rows_of_different_quantities_have_formats_of_their_own() -> None:
     rows = [("share", estimate(0.5, "+.1%"), 0.5), ("rank", estimate(2.0, ".2f"), 3.0)]
     made = Table.of(rows, columns=("of", "value", "other"))
     lines = [line.split() for line in to_text(made).splitlines()[2:4]]
-    assert lines == [["share", "50.0%", "–", "50.0%"], ["rank", "2.00", "–", "3.00"]]
+    assert lines == [["share", "50.0", "%", "–", "50.0", "%"], ["rank", "2.00", "–", "3.00"]]
 
 
 def test_columns_without_interval_and_notes_said_once() -> None:

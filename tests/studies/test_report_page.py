@@ -401,7 +401,7 @@ def test_a_chart_is_left_out_where_there_is_nothing_to_draw(made):
 def test_results_and_tables_show_themselves_in_notebooks(made):
     result = library.open_run(made(constant).path)
     assert "<table>" in result._repr_html_()
-    assert "25.0%" in result._repr_html_()
+    assert "25.0 %" in result._repr_html_()
     assert "calibration" in library.plots([result])
     found = library.compare([made(constant, model="a").path, made(never, model="b").path])
     assert found._repr_html_().count("<table>") == len(found.tables)
@@ -425,7 +425,7 @@ def test_the_page_has_numbers_comparison_and_what_studies_kept(made, tmp_path):
     assert made_of.runs == 2
     assert "differences in accuracy" in text
     [answer] = re.findall(r'<div id="answer">(.*?)</div>', text, re.DOTALL)
-    assert mentioned(answer, "8 facts", "both answered")
+    assert mentioned(answer, "8 facts", "both runs scored")
     # The second run is right with none.
     assert mentioned(answer, "b (sum/full)", "0.0 %", "random")
     assert "rank by length" in text
@@ -454,7 +454,7 @@ def test_further_groups_cut_the_facts(made, tmp_path):
     assert {"planted", "withheld"} <= set(told["labels"]["slice"])
     [first, *_] = told["slices"]["0-1"]
     assert (first["choice"], first["value"]) == ("slice", "planted")
-    assert first["cells"][:4] == ["4", "100.0%", "0.0%", "+100.0"]
+    assert first["cells"][:4] == ["4", "100.0 %", "0.0 %", "+100.0"]
     with pytest.raises(BadInput, match="no-such"):
         report(runs, tmp_path / "r2.html", groups=tmp_path / "no-such")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # not needed for fathom --help
 Options = TypeVar("Options", bound="BaseModel")
 Given = dict[str, Any]
 """Unchecked options by name, as typed or read."""
+Names = Collection[str]
 
 LARGEST_SEED = 2**32 - 1
 """Maximum of NumPy's legacy generators, which PyKEEN seeds."""
@@ -116,6 +117,12 @@ def mark_of(field: FieldInfo, mark: str) -> Any:
 def marked(kind: type[BaseModel], mark: str) -> set[str]:
     """Return the names of the fields with that mark."""
     return {name for name, field in kind.model_fields.items() if mark_of(field, mark)}
+
+
+def config_only(kind: type[BaseModel]) -> set[str]:
+    """Return the fields without a flag, which classes list as ``config_only``: files, plans and Python set them."""
+    listed = {name for base in kind.__mro__ for name in vars(base).get("config_only", ())}
+    return listed & kind.model_fields.keys()
 
 
 def spelling(kind: type[BaseModel], name: str) -> str:

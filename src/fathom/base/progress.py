@@ -145,7 +145,7 @@ def how_far(done: int, total: int, seconds: float) -> str:
     if not total:
         return f"{seconds:.0f} s"
     left = f", about {seconds * (total - done) / done:.0f} s left" if 0 < done < total else ""
-    return f"{done:,} of {total:,} ({done / total:.0%}), {seconds:.0f} s{left}"
+    return f"{done:,} of {total:,} ({100 * done / total:.0f} %), {seconds:.0f} s{left}"
 
 
 @contextmanager

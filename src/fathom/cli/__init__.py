@@ -19,13 +19,13 @@ from typer import BadParameter
 from typer.core import TyperCommand
 
 from fathom._version import VERSION
-from fathom.base.errors import BadInput, FathomError, MadeBefore, refuse
+from fathom.base.errors import BadInput, FathomError, MadeBefore, Stopped, refuse
 from fathom.base.options import Group, value_fault
 from fathom.base.progress import LOG
 from fathom.base.reading.files import printable, read_text
 from fathom.base.reading.replies import excerpt_of
 from fathom.base.registry import REGISTRIES, CommandEntry, Registry
-from fathom.cli.commands import Commands, with_example
+from fathom.cli.commands import REQUIRED, Commands, with_example
 
 COMMANDS: Registry[CommandEntry] = Registry(
     "command",
@@ -158,7 +158,7 @@ def main() -> None:
     except FathomError as error:
         if debug:
             raise
-        word = "note" if isinstance(error, MadeBefore) else "error"
+        word = "note" if isinstance(error, MadeBefore | Stopped) else "error"
         lines = str(error).splitlines()
         for line in lines[:MOST_LINES]:
             _complain(line if line.startswith("  ") else f"{word}: {line}")
@@ -215,6 +215,9 @@ def _refusal(error: Any) -> str:
     if kind == "NoArgsIsHelpError":
         return ""
     if kind == "NoSuchOption":
+        name = error.option_name.removeprefix("--").removeprefix("no-").replace("-", "_")
+        if error.ctx and name in getattr(error.ctx.command.callback, "in_files", ()):
+            return f"{error.option_name}: expected in a file: --config FILE with the line '{name}: …'"
         meant = " or ".join(error.possibilities or ())
         return f"there is no option {error.option_name}{f' (did you mean {meant}?)' if meant else ''}{_more(error)}"
     option = getattr(error, "param", None)
@@ -222,11 +225,20 @@ def _refusal(error: Any) -> str:
         text = " ".join(error.format_message().split()).rstrip(".")
         for pattern, ours in _REWORDED.items():
             text = re.sub(pattern, ours, text)
-        return f"{text}{_more(error)}"
+        return f"{text}{_flags_meant(text, error.ctx)}{_more(error)}"
     name = max(option.opts, key=len) if option.param_type_name == "option" else (option.name or "")
     if kind == "MissingParameter":
         return f"{name} is missing: expected {(getattr(option, 'help', '') or option.param_type_name).rstrip('.')}"
     return f"{name}: {_expected(error)}"
+
+
+def _flags_meant(text: str, context: Any) -> str:
+    """Return the flags that unused words may have lacked: those of required options that are missing."""
+    words = text.removeprefix("unused: ").split() if text.startswith("unused: ") else []
+    required = (param for param in context.command.params if REQUIRED in (getattr(param, "help", "") or ""))
+    missing = [param.opts[0] for param in required if context.params.get(param.name) is None]
+    meant = " ".join(f"{flag} {word}" for flag, word in zip(missing, words, strict=False))
+    return f" (did you mean {meant}?)" if meant else ""
 
 
 def _expected(error: Any) -> str:

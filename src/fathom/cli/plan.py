@@ -38,10 +38,10 @@ class PlanFolder(Declared):
 
     group: ClassVar = Group.RUN
 
-    out: Path = opt(..., "Folder of the runs and tables. The same command resumes.", Group.OUTPUT)
-    retry_failed: bool = opt(False, "Retry what failed.")
+    out: Path = opt(..., "Folder of the runs and tables. The same command resumes the plan.", Group.OUTPUT)
+    retry_failed: bool = opt(False, "Retry failed runs.")
     overwrite: Overwrite = False
-    dry_run: bool = opt(False, "Only check the plan, and print state, estimated time and memory of each run.")
+    dry_run: bool = opt(False, "Only check the plan, and print the state, estimated time and memory of each run.")
     redo: bool = opt(False, "Repeat the runs whose settings have changed since they were made.")
 
 
@@ -50,10 +50,9 @@ class PlanFiles(PlanFolder, PlanRights):
 
     plan: Path = opt(..., "YAML file: models, data, runs and studies; or a preset, such as bear or ablation.", ARGUMENT)
     models: Words = opt((), "Models of a preset, names or folders, separated by commas.", Group.MODEL)
-    data: Words = opt((), "Where data of a preset are: NAME=FOLDER, separated by commas.", Group.DATA)
+    data: Words = opt((), "Data of a preset: NAME=FOLDER, separated by commas.", Group.DATA)
     limit: int | None = opt(None, "Facts of each run of a preset, drawn at random.", Group.SELECTION, ge=1)
     device: str | None = opt(None, "Device of a preset's models: cpu, cuda, cuda:1, …", CIRCUMSTANCE)
-    report_only: bool = opt(False, "Run nothing; make the tables and studies of finished runs.")
 
 
 class WrittenPlanOptions(PlanFolder):
@@ -124,7 +123,7 @@ def plan(options: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> N
 
     with shown("runs") as progress:
         tell = (lambda line: None) if is_quiet() else partial(say, err=printed.is_for_programs)
-        asked = {name: getattr(options, name) for name in ("retry_failed", "redo", "overwrite", "report_only")}
+        asked = {name: getattr(options, name) for name in ("retry_failed", "redo", "overwrite")}
         result = carry_out(plan, out, workers, tell=tell, progress=progress, **asked)
     if result.runs is None:
         state = f"{len(result.states) - result.missing:,} of {len(result.states):,} runs"
@@ -143,7 +142,7 @@ def plan(options: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> N
     say(f"written to {out}: runs, tables of studies{page}", err=printed.is_for_programs)
     for line in plan.skipped:
         say(line, err=printed.is_for_programs)
-    if result.failures and not options.report_only:
+    if result.failures:
         retry = f"to retry them: fathom plan {plan.file} --out {out} --retry-failed"
         runs = sum(bool(state.failed) for state in result.states)
         what = (

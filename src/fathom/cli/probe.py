@@ -12,7 +12,7 @@ from fathom.base.options import Given, Group, opt
 from fathom.base.progress import starting
 from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
-from fathom.cli.commands import add_command, flags_of, new_group
+from fathom.cli.commands import add_command, file_options, flags_of, new_group
 from fathom.cli.formats import breakdown_command, say, say_unfinished
 from fathom.probes import PROBES, Entry
 
@@ -46,6 +46,7 @@ def make(entry: CommandEntry) -> typer.Typer:
                 example=probe.example,
                 does=probe.does,
                 flags=flags_of(probe.options),
+                in_files=file_options(probe.options),
             )
     return app
 
@@ -61,19 +62,7 @@ def _command(entry: Entry) -> Callable[..., None]:
         if not result.is_complete():
             say_unfinished(files.out, result.folder.describe())
             return
-        summary = result.summary()
-        say(summary.to_text())
-        more = breakdown_command(files.out, result.keys)
-        say(f"{_search_cost(*summary.searched)}\nwritten to {files.out}; more: {more}")
+        say(result.summary().to_text())
+        say(f"\nwritten to {files.out}; more: {breakdown_command(files.out, result.keys)}")
 
     return command
-
-
-def _search_cost(run: int, full: int, naive: int) -> str:
-    """Report the cost of an exact search, if one was made: each token is a node of the answers' trie."""
-    if not run:
-        return ""
-    return (
-        f"exact search: {run:,} tokens run, {full:,} without pruning, {naive:,} one statement at a time "
-        f"({naive / run:,.0f} times as many)\n"
-    )

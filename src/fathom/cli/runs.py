@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import typer
 
 from fathom.base.errors import BadInput, refuse
-from fathom.base.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Given, Group, also, opt
+from fathom.base.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Given, Group, Names, also, opt
 from fathom.base.progress import starting
 from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
 from fathom.base.rights import RIGHTS
 from fathom.cli.commands import add_command, new_group, single
-from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, breakdown_command, notes, say, say_unfinished
+from fathom.cli.formats import Overwrite, TableOptions, breakdown_command, notes, say, say_unfinished
 from fathom.data.options import NewFolder
 from fathom.data.selection.options import SelectionOptions, Words
 from fathom.probes.options import Numbers
 from fathom.store.folder import RunFolder
 from fathom.studies.options import ComparisonOptions
+
+if TYPE_CHECKING:
+    from fathom.results.tables import Table
 
 FAILED = 3
 """Exit code of a comparison that fails its condition."""
@@ -52,35 +55,33 @@ class RunOptions(Declared):
     group: ClassVar = Group.SELECTION
 
 
-class MetricsOptions(PrintOptions):
+class MetricsOptions(TableOptions):
     group: ClassVar = Group.SELECTION
 
     run: Path | None = opt(None, "Folder of a run.", ARGUMENT)
-    list_: bool = opt(False, "Only list the metrics: what each is, with its formula and source.", Group.OUTPUT)
+    list_: bool = opt(False, "Only list the metrics, each with its meaning, formula and source.", Group.OUTPUT)
     by: Words = opt(
         (),
         "One table by each of relation, cardinality, domain, template, …; a+b crosses two; popularity:10 takes ten "
         "bins.",
     )
     errors: int = opt(
-        0, "Also list this many wrong answers, the most confident or, if they were written, the first.", ge=0
+        0, "Also list this many wrong answers: the most confident ones or, of written answers, the first.", ge=0
     )
-    reliability: bool = opt(False, "Also show how often the model is right at each level of confidence.")
     consistency: str | None = opt(
         None,
-        "Also show how similar the answers to one fact are for each two of these: template, language, prompt, or "
+        "Also show how often the answers to one fact agree between each two values of: template, language, prompt, or "
         "another key.",
     )
     groups: Path | None = opt(
         None, "JSON Lines with query_id and fields to break down by, e.g. planted.jsonl of a planted model.", Group.DATA
     )
     check: bool = opt(
-        False, "Also simulate how often the verdict would be wrong of these very facts, in 200 nulls that keep them."
+        False,
+        "Also simulate how often the verdict would be wrong on these facts, in 200 draws without a true difference.",
     )
-    all_: bool = opt(False, "Show every metric, not only the usual ones.", Group.OUTPUT)
+    all_: bool = opt(False, "Show all metrics, not only the most used ones.", Group.OUTPUT)
     cluster: str = opt("", CLUSTER, Group.OUTPUT)
-    output: Path | None = opt(None, "Write to this file instead of the screen.", Group.OUTPUT, also("-o"))
-    overwrite: Overwrite = False
 
 
 class CompareOptions(RunOptions, ComparisonOptions):
@@ -88,7 +89,7 @@ class CompareOptions(RunOptions, ComparisonOptions):
 
     runs: tuple[Path, ...] = opt(..., "Folders of finished runs.", ARGUMENT, REPEATED)
     fail_if: Literal["worse", "not-equivalent", "different"] | None = opt(
-        None, "Exit with 3 if a run is worse than the first by --margin, not equivalent to it, or different."
+        None, "Exit with code 3 if a run is worse than the first by --margin, not equivalent to it, or different."
     )
 
 
@@ -97,7 +98,7 @@ class DiffOptions(RunOptions):
     after: Path = opt(..., "Folder of the run after.", ARGUMENT)
     by: str = opt("", "Also report each group: relation, direction, or any key of the data's groups.")
     k: int = opt(1, "A fact is known if its answer is among the first k.", ge=1)
-    list_: int = opt(0, "Show this many facts learnt, and forgotten; JSON and CSV have all.", ge=0)
+    list_: int = opt(0, "Also list this many learnt and forgotten facts; JSON and CSV have all.", ge=0)
     scoring: Words = opt((), SCORING)
     cluster: str = opt("", TWO_WAYS, Group.OUTPUT)
 
@@ -106,17 +107,19 @@ class ReportOptions(RunOptions):
     group: ClassVar = Group.OUTPUT
 
     runs: tuple[Path, ...] = opt((), "Folders of finished runs.", ARGUMENT, REPEATED)
-    serve: Path | None = opt(None, "Instead of a file: a local page with all runs below this folder, until Ctrl-C.")
+    serve: Path | None = opt(
+        None, "Instead of writing a file, serve a local page of all runs in this folder until Ctrl-C."
+    )
     port: int = opt(0, "Port of --serve; by default a free one.", ge=0, le=65535)
     out: Path = opt(Path("report.html"), "File to write.", also("-o"))
     title: str = opt("", "Title of the page.")
-    groups: Path | None = opt(None, "JSON Lines with query_id and further groups to choose by, such as planted.jsonl.")
+    groups: Path | None = opt(None, "JSON Lines with query_id and further fields to filter by, such as planted.jsonl.")
     cluster: str = opt("", CLUSTER)
     overwrite: Overwrite = False
 
 
 class MergeOptions(RunOptions):
-    runs: tuple[Path, ...] = opt(..., "Folders of one run, each made with another --part.", ARGUMENT, REPEATED)
+    runs: tuple[Path, ...] = opt(..., "Folders of one run, each with another --part.", ARGUMENT, REPEATED)
     out: NewFolder
 
 
@@ -129,14 +132,14 @@ class OneRun(RunOptions):
 class ResumeOptions(OneRun):
     dry_run: bool = opt(
         False,
-        "Only print how far the run is, and the estimated time and memory of all of it; no weights are read.",
+        "Only print the state of the run, and the estimated time and memory of all of it; no weights are read.",
         Group.RUN,
     )
-    trust_remote_code: bool = opt(False, "Let the run go on with code that comes with its model.", Group.MODEL)
+    trust_remote_code: bool = opt(False, "Let the run execute code that comes with its model.", Group.MODEL)
     allow_pickle: bool = opt(False, "Let the run read .bin weights, which can run code.", Group.MODEL)
-    server: str | None = opt(None, "Let the run go on with this server, its own.", Group.SERVER)
+    server: str | None = opt(None, "Let the run query this server, which its manifest names.", Group.SERVER)
     key_env: str | None = opt(None, "Environment variable with the server's key.", Group.SERVER)
-    ray_address: str | None = opt(None, "Let the run go on with this Ray cluster, its own.", Group.CLUSTER)
+    ray_address: str | None = opt(None, "Let the run use this Ray cluster, which its manifest names.", Group.CLUSTER)
 
     def rights(self) -> Given:
         """Return the rights that were typed."""
@@ -212,11 +215,10 @@ def resume(options: ResumeOptions) -> None:
 
 
 def metrics(options: MetricsOptions) -> None:
-    from fathom.results.answers import consistency_table, error_table, reliability_table
+    from fathom.results.answers import consistency_table, error_table
     from fathom.results.checking import check_run, in_words
     from fathom.results.summary import metrics_table, summarise
-    from fathom.results.tables import render
-    from fathom.store.outputs import write_output
+    from fathom.results.tables import write_tables
 
     if options.list_:
         options.show([metrics_table()])
@@ -227,21 +229,21 @@ def metrics(options: MetricsOptions) -> None:
     if options.groups is not None:
         folder = folder.grouped_by(options.groups)
     summary = summarise(folder, options.by, options.cluster, options.all_)
-    tables = summary.tables_in(options.format)
-    tables += [consistency_table(folder, options.consistency, options.cluster)] if options.consistency else []
-    tables += [reliability_table(folder)] if options.reliability else []
-    tables += [error_table(folder, options.errors)] if options.errors else []
+    more = [consistency_table(folder, options.consistency, options.cluster)] if options.consistency else []
+    more += [error_table(folder, options.errors)] if options.errors else []
     answer = [*summary.answer, *(in_words(check_run(folder, options.cluster)) if options.check else [])]
-    if options.format == "csv" and len(tables) > 2:
+    if options.format == "csv" and len(options.by) + len(more) > 1:
         raise BadInput("a CSV file holds one table: request one breakdown (a+b crosses two), or --format json")
-    # The headline has other columns than the breakdown.
-    text = render(tables[-1:] if options.format == "csv" else tables, options.format, answer)
+
+    def tables_in(form: str) -> list[Table]:
+        tables = [*summary.tables_in(form), *more]
+        return tables[-1:] if form == "csv" else tables  # the headline has other columns than the breakdown
+
     if not folder.is_complete():
         notes([f"{options.run} is unfinished: numbers cover the finished part only{folder.lacking('; ')}"])
-    if options.output is None:
-        say(text)
-    else:
-        write_output(options.output, text + "\n", overwrite=options.overwrite, recorded=False)
+    options.show(tables_in(options.format), answer)
+    if options.out is not None:
+        write_tables(tables_in, options.out, "summary", answer, options.overwrite)  # a run has a metrics.json
 
 
 def compare(options: CompareOptions, printed: TableOptions) -> None:
@@ -286,7 +288,7 @@ def report(options: ReportOptions) -> None:
 def _serve(options: ReportOptions) -> None:
     from fathom.studies.report.serve import RunsServer
 
-    refuse(["--serve shows all runs of its folder: leave out the others"] * bool(options.runs))
+    refuse(["--serve shows all runs of its folder: remove the others"] * bool(options.runs))
     with RunsServer(options.serve or Path(), options.port) as server:
         say(f"{server.address}\nopen this address in a browser on this machine; Ctrl-C ends")
         with suppress(KeyboardInterrupt):
@@ -302,6 +304,8 @@ def merge(options: MergeOptions) -> None:
 
 
 class TaskOptions(SelectionOptions):
+    config_only: ClassVar[Names] = ("reading", "sentences", "any_surface", "alter", "add_candidates", "single_token")
+
     data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", ARGUMENT)
     templates: Numbers = opt((), "Use only these templates, counted from 0, separated by commas.", Group.PROMPTS)
     task: str = opt("fathom", "Name of the task.", Group.OUTPUT, pattern=r"^[\w-]+$")

@@ -14,7 +14,7 @@ from fathom.base.errors import all_of, refuse
 from fathom.base.options import ARGUMENT, REPEATED, Given, Group, also, opt, parse_options
 from fathom.base.progress import line, shown, starting
 from fathom.base.registry import CommandEntry
-from fathom.cli.commands import add_command, flags_of, new_group
+from fathom.cli.commands import add_command, file_options, flags_of, new_group
 from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, say
 from fathom.data.selection.options import Words
 from fathom.studies import STUDIES, Study
@@ -26,7 +26,7 @@ WHOLE = ("part",)
 def make(entry: CommandEntry) -> typer.Typer:
     """Make ``fathom study``, with a command for each entry of the registry of studies."""
     app = new_group(entry.does, "fathom study agreement runs/bear runs/deer")
-    studies = [study for study in STUDIES.entries() if study.takes != "cells"]  # these are of plans
+    studies = [study for study in STUDIES.entries() if study.example]
     questions = list(dict.fromkeys(study.question for study in studies))
     for study in sorted(studies, key=lambda study: questions.index(study.question)):
         add_command(
@@ -36,7 +36,8 @@ def make(entry: CommandEntry) -> typer.Typer:
             example=f"fathom study {study.example}",
             does=study.does,
             panel=study.question,
-            flags=flags_of(study.options, (*study.without, *WHOLE)),
+            flags=flags_of(study.options, without := (*study.without, *WHOLE)),
+            in_files=file_options(study.options, without),
         )
     return app
 
@@ -45,7 +46,7 @@ class StudyOfRuns(TableOptions):
     """Finished runs, and where the results go."""
 
     runs: tuple[Path, ...] = opt(..., "Folders of finished runs.", ARGUMENT, REPEATED)
-    out: Path | None = opt(None, "Folder for tables and pictures.")
+    out: Path | None = opt(None, "Folder for the tables as JSON, CSV and Markdown, and for plots.")
 
 
 class StudyOfModels(PrintOptions):

@@ -70,7 +70,7 @@ class ExamplesOptions(BuildOptions):
 class FetchModelOptions(BuildOptions):
     """Options of ``fathom model fetch``."""
 
-    name: str = opt(..., "Name of a model; fathom model list shows them.", ARGUMENT)
+    name: str | None = opt(None, "Name of a model; without it, all are listed.", ARGUMENT)
     out: Path | None = opt(None, "Folder to write; by default in the cache.", Group.OUTPUT)
 
 
@@ -79,7 +79,7 @@ class FetchOptions(BuildOptions):
 
     group: ClassVar = Group.DATA
 
-    name: str | None = opt(None, "Name of a published data set; without, they are listed.", ARGUMENT)
+    name: str | None = opt(None, "Name of a published data set; without it, all are listed.", ARGUMENT)
     out: Path | None = opt(
         None, "Folder to write; by default the cache's, where --data finds it by its name.", Group.OUTPUT
     )

@@ -15,7 +15,7 @@ from fathom.plans.kinds import KINDS
 from fathom.plans.options import WorkerOptions
 from fathom.plans.record import RUNS, changed_steps, check_needs, describe_changes, note_plan, read_record
 from fathom.plans.runner import run_steps
-from fathom.plans.steps import Notice, Opened, PlannedStep, Step, StepState, state_of
+from fathom.plans.steps import Notice, Opened, PlannedStep, Step, StepState
 from fathom.plans.studies import PlannedStudy, StudyResult
 from fathom.plans.tables import FOLDER, PlannedTable, make_table
 from fathom.results.estimates import Estimate
@@ -82,7 +82,6 @@ def carry_out(
     tell: Callable[[str], None] = lambda line: None,
     progress: Progress = unseen,
     overwrite: bool = False,
-    report_only: bool = False,
 ) -> PlanResult:
     """Make what is missing of a plan, then its studies and tables.
 
@@ -90,7 +89,6 @@ def carry_out(
     :param tell: called with a line at the end of each run.
     :param progress: called with the number of runs that have ended, and of all.
     :param overwrite: replace files in *out* that Fathom did not write.
-    :param report_only: run nothing; make tables and studies of finished runs.
     :raises BadInput: a model or data set cannot be found; *out* contains something else, or runs that the plan has
         changed; and what :func:`fathom.plans.runner.run_steps` refuses.
     """
@@ -111,12 +109,9 @@ def carry_out(
             kind.prepare(unfinished)
         return note_plan(plan, out, record)
 
-    if report_only:
-        states = [state_of(step) for step in plan.steps]
-    else:
-        states = run_steps(plan.steps, out, options, start, retry_failed, tell, progress, changed.keys())
-        if PlanResult(plan, states).missing:
-            return PlanResult(plan, states)
+    states = run_steps(plan.steps, out, options, start, retry_failed, tell, progress, changed.keys())
+    if PlanResult(plan, states).missing:
+        return PlanResult(plan, states)
     by_step = {id(state.step): state for state in states}
     runs = {run.name: (run, by_step[id(run.step)]) for run in plan.runs}
     table = runs_table([(name, state) for name, (_, state) in runs.items()])

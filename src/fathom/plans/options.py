@@ -36,15 +36,15 @@ class WorkerOptions(ClusterOptions):
     )
     workers: int | None = opt(
         None,
-        "Runs to make at a time, by default one; each then uses one core. With --engine ray: workers, by default one "
-        "per GPU, or one.",
+        "Number of simultaneous runs, by default one; each then uses one core. With --engine ray: workers, by "
+        "default one per GPU, or one.",
         CIRCUMSTANCE,
         ge=1,
     )
     part: Part = opt(
         None,
-        "Be one of several processes that share a plan: i/n, such as 1/4, or auto, from the environment of SLURM or "
-        "torchrun.",
+        "Make one part of a plan that several processes share: i/n, such as 1/4, or auto, from the environment of "
+        "SLURM or torchrun.",
         Group.RUN,
         CIRCUMSTANCE,
     )

@@ -269,6 +269,6 @@ def _verdict(part: TablePart, row: Row, values: Mapping[str, float]) -> str:
 
 
 def _tolerance(part: TablePart) -> str:
-    ways = [f"{part.tolerance:g}"] * (part.tolerance > 0) + [f"{part.relative:.0%}"] * (part.relative > 0)
+    ways = [f"{part.tolerance:g}"] * (part.tolerance > 0) + [f"{100 * part.relative:.0f} %"] * (part.relative > 0)
     within = f"agrees: within {' or '.join(ways) or 'rounding'} of the paper's value"
     return f"{within}; other data: of a sample, or of another number of facts than the paper's"

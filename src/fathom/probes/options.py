@@ -15,6 +15,7 @@ from fathom.base.options import (
     FOLDS,
     LATER,
     Group,
+    Names,
     Rate,
     identity_of,
     opt,
@@ -65,6 +66,7 @@ class ClusterOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.CLUSTER
+    config_only: ClassVar[Names] = ("gpus_per_worker", "cpus_per_worker")
 
     engine: Literal["here", "ray"] = opt(
         HERE, "Where shards run: this process, or workers of a Ray cluster.", CIRCUMSTANCE
@@ -111,7 +113,7 @@ class EvaluationOptions(ClusterOptions, BasicSelectionOptions):
     cluster: str = opt("", CLUSTER, Group.OUTPUT, CIRCUMSTANCE)
     part: Part = opt(
         None,
-        "Be one of several processes that share a run: i/n, such as 1/4, or auto, as set by SLURM or "
+        "Evaluate one part of a run that several processes share: i/n, such as 1/4, or auto, as set by SLURM or "
         "torchrun; in one folder, or in folders of their own for fathom merge.",
         Group.RUN,
         CIRCUMSTANCE,
@@ -122,14 +124,14 @@ class EvaluationOptions(ClusterOptions, BasicSelectionOptions):
 
 
 OntologyT = TypeVar("OntologyT", bound="OntologyOptions")
-BOS = "Causal models: show a BOS token first (auto: if the tokenizer has one)."
-PERPLEXITY = "Also the perplexity of every prompt with the gold answer in it (masked models: pseudo-perplexity)."
+BOS = "Causal models: begin with a BOS token (auto: if the tokenizer has one)."
+PERPLEXITY = "Also record the perplexity of every prompt with its gold answer (masked models: pseudo-perplexity)."
 
 
 FormName = Literal["auto", "sentinel", "mask", "split"]
 FORM = (
-    "Encoder-decoders: what they write: sentinel (T5: the answer's span), mask (BART: the whole statement), "
-    "split (the text from the answer on); auto takes the first for which the tokenizer has tokens."
+    "Output of encoder-decoders: sentinel (T5: the answer's span), mask (BART: the whole statement), "
+    "split (the text from the answer on); auto is the first for which the tokenizer has tokens."
 )
 
 
@@ -137,6 +139,10 @@ class ProbeOptions(EvaluationOptions, SelectionOptions):
     """Options of probes of language models: how to load the model, and which part of the data to evaluate."""
 
     group: ClassVar = Group.MODEL
+    config_only: ClassVar[Names] = (
+        *("kind", "per_query_shots", "trailing_space", "describe_head", "sampling_temperature"),
+        *("soft_init", "loss", "separator", "normalise"),
+    )
 
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = opt(
         "float32", "Precision of the model (auto: as its weights were saved); softmax and sums stay in float32."
@@ -225,7 +231,9 @@ class StatementOptions(SpokenOptions, ReversibleOptions, LikelihoodOptions, FewS
 
     templates: Numbers = opt((), "Use only these templates, counted from 0, separated by commas.", Group.PROMPTS)
     reduction: Annotated[tuple[Literal["sum", "mean"], ...], BeforeValidator(separated)] = opt(
-        ("sum",), "How token scores become one: sum (nats per statement), mean (nats per token), or both.", min_length=1
+        ("sum",),
+        "How token scores are combined: sum (nats per statement), mean (nats per token), or both.",
+        min_length=1,
     )
     score: Annotated[tuple[Literal["full", "conditional", "answer"], ...], BeforeValidator(separated)] = opt(
         ("full",),
@@ -268,6 +276,9 @@ class EmbeddingOptions(FewShotOptions):
     """
 
     group: ClassVar = Group.SCORING
+    config_only: ClassVar[Names] = (
+        *("reading", "sentences", "any_surface", "alter", "pool", "add_candidates", "single_token", "bos"),
+    )
 
     tail_template: str = opt(
         "deer",
@@ -290,6 +301,7 @@ class SlotOptions(ProbeOptions):
     """Options of probes that fill a slot of a sentence."""
 
     group: ClassVar = Group.SCORING
+    config_only: ClassVar[Names] = ("capitalize", "form", "single_token")
 
     templates: Numbers = opt((), "Use only these templates, counted from 0, separated by commas.", Group.PROMPTS)
     capitalize: bool = opt(True, "Write the first letter of every sentence in upper case.", Group.PROMPTS)
@@ -307,7 +319,7 @@ class SlotOptions(ProbeOptions):
     )
     reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(separated)] = opt(
         ("mean",),
-        "How a candidate's token log-probabilities become its score; several are separated by commas.",
+        "How a candidate's token log-probabilities are combined; several are separated by commas.",
         min_length=1,
     )
     perplexity: bool = opt(False, PERPLEXITY)
@@ -338,6 +350,9 @@ class VocabularyOptions(LikelihoodOptions, FewShotOptions):
     """
 
     group: ClassVar = Group.PROMPTS
+    config_only: ClassVar[Names] = (
+        *("sentences", "any_surface", "add_candidates", "capitalize", "bos", "form", "requests_per_minute"),
+    )
 
     templates: Numbers = opt((), "Masked models: use only these templates, counted from 0, separated by commas.")
     capitalize: bool = opt(True, "Masked models: write the first letter of every statement in upper case.")
@@ -352,6 +367,10 @@ class GenerationOptions(ServedOptions, FewShotOptions):
     """
 
     group: ClassVar = Group.PROMPTS
+    config_only: ClassVar[Names] = (
+        *("reading", "sentences", "any_surface", "alter", "add_candidates", "single_token"),
+        "bos",
+    )
 
     server: str | None = opt(None, "Base URL of an OpenAI-compatible server, instead of a local model.", LATER)
     unlisted: bool = opt(False, "Accept a server that does not list the model.", LATER)
@@ -359,7 +378,7 @@ class GenerationOptions(ServedOptions, FewShotOptions):
 
     shots: int = opt(
         5,
-        "Answered questions of the relation (or lines, without questions) before the question, drawn by --seed; % ends "
+        "Solved questions of the relation (or lines, without questions) before the question, drawn by --seed; % ends "
         "each answer.",
         ge=0,
     )
@@ -396,6 +415,10 @@ class ChoiceOptions(ServedOptions, LikelihoodOptions):
     """
 
     group: ClassVar = Group.PROMPTS
+    config_only: ClassVar[Names] = (
+        *("columns", "split", "reading", "any_surface", "alter", "pool", "add_candidates", "single_token"),
+        *("bos", "capitalize"),
+    )
 
     server: str | None = opt(
         None,
@@ -457,6 +480,9 @@ class OntologyOptions(SlotOptions):
     """
 
     group: ClassVar = Group.TRAINING
+    config_only: ClassVar[Names] = (
+        *("columns", "split", "reading", "sentences", "any_surface", "alter", "add_candidates"),
+    )
 
     subset: str | None = opt(
         None, "A named part of the data, or all; by default all, or test with --soft or for OntoProbe's data."

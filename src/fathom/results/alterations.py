@@ -104,7 +104,7 @@ def altered_claims(lines: Sequence[Alteration]) -> list[Claim]:
                 Contrast("takes the prime more often than by chance", chance, 1),
             ]
             slack = estimates.against_value(most, SLACK)
-            less = Contrast(f"takes the prime less than {SLACK:.0%} more often", slack, -1)
+            less = Contrast(f"takes the prime less than {100 * SLACK:.0f} % more often", slack, -1)
             claims += _both(one, follows, [less, _keeps(one)])
         elif one.how == NEGATED:
             follows = [*one.knows, Contrast("keeps more known answers than it changes", one.over_half, 1, NO_KNOWN)]

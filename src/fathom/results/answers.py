@@ -1,4 +1,4 @@
-"""Single answers of a run: confident mistakes, reliability, consistency, a preferred position, data frames."""
+"""Single answers of a run: confident mistakes, consistency, a preferred position, data frames."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from scipy.special import bdtrc
 
 from fathom.base.errors import BadInput
 from fathom.data.templates import ANSWER, capitalized
-from fathom.results.estimates import Estimate, mean, measure, point_estimate, recipe
+from fathom.results.estimates import Estimate, mean, point_estimate, recipe
 from fathom.results.facts import names_of
-from fathom.results.metrics.confidence import reliability, softmax
+from fathom.results.metrics.confidence import softmax
 from fathom.results.metrics.ranking import consistency, rankc, rankc_by_chance, top_chances
 from fathom.results.metrics.significance import LEVEL
-from fathom.results.metrics.table import metric
 from fathom.results.rows import NONE, Floats, Ints, Rows, grouped
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
@@ -127,32 +126,6 @@ def question_in(prompt: str, subject: str) -> str:
     answer = next(place for place, line in enumerate(lines) if ANSWER in line)
     start = max((place for place, line in enumerate(lines[: answer + 1]) if subject in line), default=answer)
     return _OPTIONS.sub("", "\n".join(lines[start:]))
-
-
-def reliability_table(run: RunFolder) -> Table:
-    """Return the accuracy at each level of confidence, in ten bins (low, high] of equal width."""
-    rows = Rows(run)
-    body: list[tuple[Cell, ...]] = []
-    notes = []
-    for name in rows.scorings:
-        places = confident(rows, name)
-        if not len(places):
-            notes.append(f"{name}: {NO_SCORES}")
-            continue
-        # Right is the expected Hits@1, the same as in accuracy.
-        bins = reliability(rows.confidence.top_probability[places], rows.hits(1)[places])
-        error = measure(rows, metric("ece"), rows.of(name))
-        if error is not None:
-            ends = f" [{error.low:.4f}, {error.high:.4f}]" if error.low is not None and error.high is not None else ""
-            notes.append(f"{name}: expected calibration error {error.value:.4f}{ends}, debiased, in bins of equal size")
-        body += [(name, *bin_[:3], *(bin_[3:] if bin_.answers else (None, None))) for bin_ in bins]
-    return Table(
-        ("scoring", "low", "high", "predictions", "mean_confidence", "accuracy"),
-        tuple(body),
-        "Reliability",
-        {"low": ".1f", "high": ".1f", "mean_confidence": ".4f", "accuracy": ".4f"},
-        notes=tuple(notes),
-    )
 
 
 # --- whether a model prefers a position among the options of multiple-choice questions

@@ -46,7 +46,7 @@ class CheckedClaim(NamedTuple):
 
     def __str__(self) -> str:
         """Return "A and B differ: wrong in 4.5 % [2.4, 8.3] of 200 simulated nulls.", and whether that is rough."""
-        rough = f", more than the {LEVEL:.0%} that is claimed: the verdict is rough" if self.is_rough else ""
+        rough = f", more than the {100 * LEVEL:.0f} % that is claimed: the verdict is rough" if self.is_rough else ""
         return f"{self.claim}: wrong in {self.rate} of {self.rate.n} simulated nulls{rough}."
 
     @property
@@ -299,7 +299,7 @@ def detectable_table(plans: Sequence[Row]) -> Table:
     """Return one line per pair and number of seeds."""
     hidden = [] if any(one["seeds"] > 1 for one in plans) else ["seeds"]
     hidden += ["first", "second"] if len({(one["first"], one["second"]) for one in plans}) == 1 else []
-    found = f"to find the difference in {POWER:.0%} of tests at {LEVEL:.0%}"
+    found = f"to find the difference in {100 * POWER:.0f} % of tests at {100 * LEVEL:.0f} %"
     notes = [f"units needed: {found}, with as many facts per unit as here"]
     if any(one["out of reach"] for one in plans):
         notes.append("out of reach: more relations are needed than these runs have, so other data are")

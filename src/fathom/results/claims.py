@@ -15,9 +15,10 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from fathom.results.estimates import Estimate, format_value
+from fathom.results.estimates import Estimate
 from fathom.results.metrics.significance import LEVEL, holm, smallest_effect
 from fathom.results.metrics.uncertainty import at_confidence, p_value_at
+from fathom.results.tables import format_value
 
 SIGNIFICANT, OPPOSITE, NO_DIFFERENCE = "significant", "opposite", "no significant difference"
 EQUIVALENT, UNDETERMINED = "equivalent", "cannot be determined"
@@ -385,11 +386,7 @@ def rough_sentence(decision: Decision) -> str:
 
 
 def _value_in_words(estimate: Estimate, is_share: bool) -> str:
-    factor, form, unit = (100, ".1f", " points") if is_share else (1, ".3f", "")
-    words = f"{factor * estimate.value:+{form}}{unit}"
-    if estimate.low is None or estimate.high is None:
-        return words
-    return f"{words} [{factor * estimate.low:{form}}, {factor * estimate.high:{form}}]"
+    return str(estimate.shown("+.1%" if is_share else "+.3f"))
 
 
 def p_in_words(p_value: float) -> str:

@@ -96,7 +96,7 @@ def compare(
 
     >>> references = ["reference:SmolLM2-135M-Instruct", "reference:Gemma-3-270m"]
     >>> print(*fathom.compare(references).answer)  # doctest: +ELLIPSIS
-    Gemma-3-270m knows more than SmolLM2-135M-Instruct on the 781 facts that both answered: ...
+    Gemma-3-270m knows more than SmolLM2-135M-Instruct on the 781 facts that both runs scored: ...
     """
     scoring, metrics = separated(scoring), separated(metrics)
     margin, detect = all_of(partial(_from_points, "--margin", margin), partial(_from_points, "--detect", detect))

@@ -42,8 +42,8 @@ DIFFERENT = "different"
 AGREE_AT = 10
 """Two probes agree on a fact if both rank its answer within so many or neither does."""
 SMALLEST = (
-    f"smallest: the true difference that a test of these facts at {LEVEL:.0%} finds in {POWER:.0%} of cases; smaller "
-    "ones remain possible"
+    f"smallest: the true difference that a test of these facts at {100 * LEVEL:.0f} % finds in {100 * POWER:.0f} % of "
+    "cases; smaller ones remain possible"
 )
 
 
@@ -230,11 +230,12 @@ def pair_in_words(pair: ComparedPair, primary: Metric) -> str:
     }[decision.word]
     shown = " vs ".join(percent(value) if _is_share(primary) else f"{value:.3f}" for value in values)
     numbers = f"{shown}, {difference_in_words(decision, _is_share(primary))}"
-    text = f"{verdict} on the {pair.facts:,} facts that both answered: {numbers}."
+    text = f"{verdict} on the {pair.facts:,} facts that both runs scored: {numbers}."
     if decision.word == NO_DIFFERENCE and decision.smallest is not None:
         size = f"{100 * decision.smallest:.3g} points" if _is_share(primary) else f"{decision.smallest:.3g}"
         text += (
-            f" A true difference of {size} would have been found in {POWER:.0%} of cases; smaller ones remain possible."
+            f" A true difference of {size} would have been found in {100 * POWER:.0f} % of cases; smaller ones remain "
+            "possible."
         )
     if by_margin is not None:
         text += f" {_margin_in_words(pair, by_margin, primary)}"
@@ -300,7 +301,7 @@ def _runs_table(comparison: Comparison) -> Table:
         }
         for run in comparison.runs
     ]
-    return Table.of(rows, "runs", ["each run over its own facts"], main=names[0], hidden=about)
+    return Table.of(rows, "runs", ["each run: all facts that it scored"], main=names[0], hidden=about)
 
 
 def _differences_table(comparison: Comparison) -> Table:
@@ -331,7 +332,8 @@ def _differences_table(comparison: Comparison) -> Table:
     if any(pair.only_first + pair.only_second for pair in comparison.pairs):
         notes.append("facts that only one run of a pair scored are not compared: see CSV and JSON")
     primary = comparison.metrics[0]
-    formats = dict.fromkeys(("of first", "of second", "smallest"), primary.shown) | {"p (Holm)": ".2g"}
+    shares = dict.fromkeys(("of first", "of second"), primary.shown)
+    formats = shares | {"smallest": f"+{primary.shown}", "p (Holm)": ".2g"}
     hidden = ["only first", "only second", "of first", "of second", "p", "reason", *(["smallest"] if few else [])]
     table = Table.of(rows, f"differences in {primary.name}", notes, hidden=hidden, formats=formats)
     return table.without_empty("by margin")

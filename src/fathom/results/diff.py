@@ -45,7 +45,7 @@ RETAINED = "kept of those known before"
 CHANGES = {1: "rose", -1: "fell", NO_DIFFERENCE: NO_DIFFERENCE, UNDETERMINED: UNDETERMINED}
 SHOWN = ("facts", "before", "after", "difference", "p (Holm)", "change")
 SHORT = {NO_DIFFERENCE: "no", UNDETERMINED: "unknown"}
-FORMATS = dict.fromkeys((*LEGENDS, "smallest"), ".1%") | {"p (Holm)": ".2g"}
+FORMATS = dict.fromkeys(LEGENDS, ".1%") | {"smallest": "+.1%", "p (Holm)": ".2g"}
 
 
 class OfFact(NamedTuple):
@@ -127,7 +127,7 @@ class Change(Tabular):
         facts = f"{difference_in_words(changed)} ({whole.facts:,} facts)"
         sentences = [f"The model {verb[changed.sign]}: {before} before, {after} after, {facts}."]
         if changed.word == NO_DIFFERENCE and changed.smallest is not None:
-            found = f"{100 * changed.smallest:.1f} points would have been found in {POWER:.0%} of cases"
+            found = f"{100 * changed.smallest:.1f} points would have been found in {100 * POWER:.0f} % of cases"
             sentences.append(f"A true change of {found}; smaller ones remain possible.")
         if self.by:
             holds = [part.name for part in self.parts[1:] if part.changed is not None and part.changed.holds]

@@ -21,20 +21,15 @@ from fathom.results.metrics.table import SHARE, Metric
 from fathom.results.metrics.uncertainty import FEWEST, Fold, Interval, Labels, against, crossed, interval, widened
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import AND_SEED, Sample
+from fathom.results.tables import PERCENT, format_value
 
 NOTHING = "nothing was scored"
 NO_BOTH = "no relation, or other stratum, has facts in both groups"
-PERCENT = " %"
 RESOLUTION = 4 / (PERMUTATIONS + 1)
 INFORMATIVE = 0.5
 """P value of permutations from which on it says nothing of the error of a contrast."""
 OVER_MODELS = "no interval: a mean over models, which were chosen"
 _SIGNED = (-1.0, 1.0)
-
-
-def format_value(value: float, form: str) -> str:
-    """Return a value in a display format, a share ".1%" as "61.5 %"."""
-    return f"{100 * value:{form[:-1]}f}{PERCENT}" if form.endswith("%") else format(value, form)
 
 
 class Estimate(NamedTuple):
@@ -81,7 +76,8 @@ class Estimate(NamedTuple):
         """Its interval as text, such as "[55.0, 67.6]"; "" without one."""
         if self.low is None or self.high is None:
             return ""
-        low, high = (format_value(end, self.form).removesuffix(PERCENT) for end in (self.low, self.high))
+        form = self.form.lstrip("+")
+        low, high = (format_value(end, form).removesuffix(PERCENT) for end in (self.low, self.high))
         return f"[{low}, {high}]"
 
     def shown(self, form: str) -> Estimate:
@@ -398,14 +394,14 @@ def recipe(rows: Rows, metric: str, scoring: str, templates: Iterable[int] | Non
     data, model = rows.identity.get("data", {}), rows.identity.get("model", {})
     resolved = rows.identity.get("resolved", {})
     parts = {
-        "data": f"{data.get('name')}@{data.get('content_hash')}",
+        "data": "@".join(filter(None, (data.get("name"), data.get("content_hash")))),
         **({"candidates": data["pool"]} if "pool" in data else {}),
         "probe": rows.identity.get("probe"),
         "scoring": scoring,
         "templates": ",".join(map(str, templates)),
         "ties": "expected",
         **({"first token": f"{resolved['bos_token']} (EOS, as there is no BOS)"} if resolved.get("bos_is_eos") else {}),
-        "model": f"{model.get('name')}@{model.get('content_hash')}",
+        "model": "@".join(filter(None, (model.get("name"), model.get("content_hash")))),
         "dtype": model.get("dtype"),
         "fathom": rows.identity.get("version"),
         **rows.declared.options,

@@ -390,11 +390,6 @@ class Rows:
                     values[places] = consistency([tops])
         return values
 
-    def searched(self) -> tuple[int, int, int]:
-        """Return the tokens of an exact search: run, without pruning, and for one statement at a time."""
-        run, full, naive = (np.nansum(self._number(f"tokens_{way}")) for way in ("run", "full", "naive"))
-        return int(run), int(full), int(naive)
-
     @cached_property
     def confidence(self) -> Confidence:
         """Confidence of scored predictions by log-likelihoods of all candidates; NaN for others."""

@@ -146,10 +146,10 @@ def check_key(key: str, keys: Iterable[str], by_design: Mapping[str, str] = Mapp
 def scope(key: str) -> str:
     """Return a sentence on the scope of a verdict by this sampling unit."""
     unit, within, group = key.removesuffix(AND_SEED).partition(_WITHIN)
-    seeds = ", and to other seeds" if key.endswith(AND_SEED) else ""
+    seeds = ", and for other seeds" if key.endswith(AND_SEED) else ""
     if within:
-        return f"It generalises to other {unit}s of these {group}s{seeds}, not to other {group}s."
-    return f"It generalises to other {' and '.join(f'{name}s' for name in unit.split(' and '))} like these{seeds}."
+        return f"The result holds for other {unit}s of these {group}s{seeds}, not for other {group}s."
+    return f"The result holds for other {' and '.join(f'{name}s' for name in unit.split(' and '))} like these{seeds}."
 
 
 def legend(key: str) -> str:

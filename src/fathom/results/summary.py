@@ -109,7 +109,6 @@ class Summary(Tabular):
     :param queries: number of the run's queries, with or without predictions.
     :param notes: on candidates that are excluded or tie.
     :param tasks: of the ontology probe, in place of the headline's numbers, which would mix tasks.
-    :param searched: tokens of an exact search, see :meth:`Rows.searched`; 0 without.
     :param every: show readers every metric, as programs see them.
     :param above: which tasks are above the frequency baseline, as a sentence.
     """
@@ -121,7 +120,6 @@ class Summary(Tabular):
     breakdowns: tuple[Breakdown, ...] = ()
     notes: tuple[str, ...] = ()
     tasks: Table | None = None
-    searched: tuple[int, int, int] = (0, 0, 0)
     every: bool = False
     above: str = ""
 
@@ -204,7 +202,6 @@ class RunNumbers:
             breakdowns=tuple(self._breakdown(keys, binned) for keys in crossed),
             notes=notes,
             tasks=tasks,
-            searched=self.rows.searched(),
             every=every,
             above=above,
         )

@@ -37,6 +37,7 @@ from typing import NamedTuple
 from fathom.store.outputs import write_output
 
 Cell = str | int | float | bool | None
+PERCENT, POINTS = " %", " points"
 
 _NOTHING = "–"
 WIDTH = 80
@@ -179,7 +180,12 @@ def _with_legends(notes: Iterable[str], estimates: Sequence[Estimate]) -> tuple[
     """Return the notes, the sampling units of the intervals, and the notes of estimates that these lack."""
     from fathom.results.samples import legend
 
-    below = [*notes, *map(legend, dict.fromkeys(one.sample for one in estimates if one.low is not None and one.sample))]
+    in_points = any(re.fullmatch(r"\+.*%", one.form) for one in estimates)
+    below = [
+        *notes,
+        *["differences in points"] * in_points,
+        *map(legend, dict.fromkeys(one.sample for one in estimates if one.low is not None and one.sample)),
+    ]
     further = dict.fromkeys(one.note for one in estimates)
     return tuple(filter(None, [*below, *(note for note in further if not any(note in own for own in below))]))
 
@@ -256,6 +262,13 @@ class Tabular:
         return "\n".join([answer, *map(to_html, self.tables)])
 
 
+def format_value(value: float, form: str) -> str:
+    """Return a value in a display format: a share ".1%" as "61.5 %", a difference "+.1%" as "+21.8 points"."""
+    if not form.endswith("%"):
+        return format(value, form)
+    return f"{100 * value:{form[:-1]}f}{POINTS if form.startswith('+') else PERCENT}"
+
+
 def render(tables: Sequence[Table], form: str, answer: Sequence[str] = ()) -> str:
     """Render *tables* as "text", "md", "latex", "csv" or "json", separated by empty lines.
 
@@ -303,7 +316,7 @@ def to_text(table: Table) -> str:
 
 def _parts(cell: str, after: str) -> list[str]:
     """Split a cell where its line may end: after these characters. An interval stays with its value."""
-    return [cell] if cell.endswith("]") else re.split(f"(?<=[{after}])", cell)
+    return [cell] if cell.endswith(("]", PERCENT)) else re.split(f"(?<=[{after}])", cell)
 
 
 def _widths(rows: Sequence[Sequence[Sequence[str]]]) -> list[int]:
@@ -416,7 +429,8 @@ def _readable(table: Table) -> tuple[list[str], list[list[str]], list[bool]]:
         texts = [_text(cell, form) for cell, form in zip(row, forms, strict=True)]
         for place, name in enumerate(table.columns):
             if name in table.inline and table.numbers[name] and row[place + 1] is not None:
-                texts[place] += f" [{texts[place + 1].rstrip('%')}, {texts[place + 2].rstrip('%')}]"
+                low, high = (texts[place + end].removesuffix(PERCENT).lstrip("+") for end in (1, 2))
+                texts[place] += f" [{low}, {high}]"
         body.append([texts[place] for place in shown])
     return [table.columns[place] for place in shown], body, numeric
 
@@ -426,7 +440,7 @@ def _text(cell: Cell, form: str) -> str:
         return _NOTHING
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    return format(cell, form) if isinstance(cell, float) else _plain(str(cell))
+    return format_value(cell, form).removesuffix(POINTS) if isinstance(cell, float) else _plain(str(cell))
 
 
 def _plain(text: str) -> str:

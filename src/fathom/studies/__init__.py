@@ -36,10 +36,13 @@ Announce = Callable[[str], Callable[[int, int], None]]
 """Takes the name of a run; returns a function to call with the pieces done and their total."""
 
 MODEL = "{model}"
-WORDING = "Does the way of asking matter?"
+WORDING = "Does the prompt matter?"
 PROBES = "Do probes agree, and can they be trusted?"
 MODELS = "How do models compare?"
 REASONING = "Does a model know an ontology, and reason with it?"
+TWO = "runs/gpt2 runs/bert"
+IN_PLANS = ""
+"""The example of a study without a command."""
 
 
 class PlannedRun(NamedTuple):
@@ -62,9 +65,9 @@ class Study:
 
     :param question: heading under which ``fathom study --help`` lists it.
     :param takes: finished runs; models, if ``analyse`` makes the runs; or cells, steps of a plan of which some may have
-        failed, without a command.
+        failed.
     :param options: of ``analyse``; its fields are flags.
-    :param example: a command line, without "fathom study".
+    :param example: a command line, without "fathom study"; empty for a study that only plans and Python make.
     :param without: fields of the options that the study sets itself.
     :param bounds: notes on an estimate of its runs, if these depend on their results.
     :param cells: what the steps are that a study of cells takes, and how a plan gets them.
@@ -144,9 +147,8 @@ def _module(name: str) -> str:
     return f"fathom.studies.{package}{name.replace('-', '_')}"
 
 
-def _of_runs(name: str, question: str, does: str, kind: type[BaseModel] = RunsOptions, runs: str = "") -> Study:
-    example = f"{name} {runs or 'runs/gpt2 runs/bert'}"
-    return Study(name, question, does, "runs", _module(name), example, kind)
+def _of_runs(name: str, question: str, does: str, kind: type[BaseModel] = RunsOptions, runs: str = TWO) -> Study:
+    return Study(name, question, does, "runs", _module(name), runs and f"{name} {runs}", kind)
 
 
 def _of_models(
@@ -162,9 +164,8 @@ STUDIES: Registry[Study] = Registry(
     (
         _of_runs(
             "ablation", WORDING,
-            "Does the scoring of statements matter? Sum or mean, full or conditional, and masking variants, paired. "
-            "fathom plan ablation makes the runs.",
-            options.AllScoringsOptions, "runs/bert-original runs/bert-within-word-l2r",
+            "Does the scoring of statements matter? Sum or mean, full or conditional, and masking variants, paired.",
+            options.AllScoringsOptions, IN_PLANS,
         ),
         _of_runs(
             "agreement", PROBES,
@@ -178,35 +179,33 @@ STUDIES: Registry[Study] = Registry(
         ),
         _of_runs(
             "profile", PROBES,
-            "In which ways is a fact known? Ranked first, chosen, generated, or in one direction only; one model.",
+            "In which tasks does one model know a fact? Ranking, choice, generation, or one direction only.",
             options.ProfileOptions, "runs/gpt2-statement runs/gpt2-generation",
         ),
         _of_runs(
             "calibration", PROBES,
-            "Does confidence say what is right? Calibration error, Brier score and AUROC, with temperature scaling.",
+            "Does confidence predict correctness? Calibration error, Brier score and AUROC, with temperature scaling.",
             options.CalibrationOptions,
         ),
         _of_runs(
             "repeated", PROBES,
-            "Does a model answer everything alike? How often each entity is among the best 1, 5 and 10 answers.",
-            options.RepeatedOptions,
+            "Does a model give the same answers to all queries? How often each entity is among the best 1, 5 and 10.",
+            options.RepeatedOptions, IN_PLANS,
         ),
         _of_runs(
             "validity", PROBES,
-            "Which probe tells facts that a planted model has read from others? AUROC, biases, corrections, agreement.",
+            "Which probe separates facts that a planted model has read from others? AUROC, biases, agreement.",
             options.ValidityOptions, "runs/planted-statement runs/planted-vocabulary",
         ),
         _of_runs(
             "compute-time", PROBES,
-            "How long does a probe take? Time against number of queries, extrapolated to all of them. "
-            "fathom plan compute-time makes the runs.",
-            options.TimeOptions, "timed/runs/*/gpt2/facts/*/*",
+            "How long does a probe take? Time against number of queries, extrapolated to all of them.",
+            options.TimeOptions, IN_PLANS,
         ),
         _of_runs(
             "sizes", MODELS,
-            "Do larger models hold more facts, by every probe? Hits@1, 10 and 100 of each model and probe. "
-            "fathom plan sizes makes the runs.",
-            options.AllScoringsOptions, "runs/gpt2 runs/gpt2-medium",
+            "Do larger models hold more facts, by every probe? Hits@1, 10 and 100 of each model and probe.",
+            options.AllScoringsOptions, IN_PLANS,
         ),
         Study(
             "learning", MODELS,
@@ -216,16 +215,20 @@ STUDIES: Registry[Study] = Registry(
         _of_runs(
             "rankings", MODELS,
             "Do template-based and template-free probing rank models alike? Places per data set, and their agreement.",
-            options.RankingsOptions,
+            options.RankingsOptions, IN_PLANS,
         ),
         _of_runs(
-            "items", MODELS, "Which facts separate models, which errors are shared, which labels need a look?",
+            "items", MODELS, "Which facts separate models, which errors are shared, and which labels are doubtful?",
             options.ItemsOptions, "runs/gpt2 runs/gpt2-medium runs/bert",
         ),
-        _of_runs("relations", MODELS, "How do two data sets, such as BEAR and T-REx, compare on shared relations?"),
+        _of_runs(
+            "relations", MODELS, "How do two data sets, such as BEAR and T-REx, compare on shared relations?",
+            runs=IN_PLANS,
+        ),
         _of_runs(
             "perplexity", MODELS,
             "Do models answer better what they predict better? Accuracy against perplexity, of runs with --perplexity.",
+            runs=IN_PLANS,
         ),
         _of_runs(
             "ontology", REASONING,
@@ -240,7 +243,7 @@ STUDIES: Registry[Study] = Registry(
         ),
         _of_models(
             "chains",
-            "How far does a model follow? Arguments of one, two, three steps, in order, reworded and shuffled.",
+            "How many steps does a model follow? Arguments of one, two, three steps, in order, reworded and shuffled.",
             options.ChainStudyOptions, options.DECIDED_BY_CHAINS, " --depth 3",
         ),
         _of_runs(

@@ -19,6 +19,7 @@ from fathom.base.options import (
     SCORING,
     TWO_WAYS,
     Group,
+    Names,
     Seed,
     opt,
     separated,
@@ -52,24 +53,26 @@ class ComparisonOptions(StudyOptions):
         "Metrics, separated by commas: accuracy, mrr, hits@K. Verdicts are on the first.",
     )
     scoring: Words = opt((), f"{SCORING} Several of one run are compared with each other.")
-    to_first: bool = opt(False, "Compare each run with the first alone, not all pairs.")
+    to_first: bool = opt(False, "Compare each run only with the first, not all pairs.")
     margin: float | None = opt(
         None,
-        "Points of the primary metric that do not matter: say which runs are equivalent, or not worse, within them.",
+        "Largest difference of the primary metric that does not matter, in points: report which runs are equivalent, "
+        "or not worse, within it.",
         ge=LEAST_POINTS,
         le=100,
     )
     detect: float | None = opt(
         None,
-        "Also say how many facts, relations and seeds would detect this difference, in points, in 80 % of cases.",
+        "Also report how many facts, relations and seeds would detect this difference, in points, in 80 % of cases.",
         ge=LEAST_POINTS,
         le=100,
     )
     check: bool = opt(
-        False, "Also simulate how often the verdicts would be wrong of these very facts, in 200 nulls that keep them."
+        False,
+        "Also simulate how often the verdicts would be wrong on these facts, in 200 draws without a true difference.",
     )
     seeds: int = opt(
-        1, "The runs are of two models, each trained with so many seeds: all runs of one, then all of the other.", ge=1
+        1, "Training seeds of each of two models; give all runs of one model, then all of the other.", ge=1
     )
     cluster: str = opt("", TWO_WAYS, Group.OUTPUT)
 
@@ -171,6 +174,13 @@ class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):
     """Options of the study of entailment: its runs' own, the choice probe's for chat models, and the plan."""
 
     group: ClassVar = Group.SELECTION
+    config_only: ClassVar[Names] = (
+        EntailmentOptions.model_fields.keys() | ChoiceOptions.model_fields.keys()
+    ).difference(
+        ("device", "dtype", "tokenizer", "trust_remote_code", "allow_pickle", "server", "key_env", "engine", "workers"),
+        ("ray_address", "subset", "limit", "seed", "pairs", "alpha", "soft", "cross_validate", "folds", "epochs"),
+        ("options", "chat", "cluster", "masks"),
+    )
 
     rules: Rules = opt(
         ("rdfs2", "rdfs3", "rdfs5", "rdfs7", "rdfs9", "rdfs11"), "Rules, by name or number, separated by commas."
@@ -187,7 +197,7 @@ class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):
     )
     wordings: Annotated[
         tuple[Literal["words", "learnt-conjunction", "learnt-templates", "learnt"], ...], BeforeValidator(separated)
-    ] = opt(("words",), "What is learnt instead of worded (learnt: both), separated by commas.")
+    ] = opt(("words",), "Parts that are learnt instead of phrased in words (learnt: both), separated by commas.")
     soft: bool = opt(False, "All four wordings.")
     memory: Annotated[tuple[Annotated[Path, AfterValidator(_is_run)], ...], BeforeValidator(separated)] = opt(
         (),
@@ -203,7 +213,7 @@ class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):
     )
     untrained: int = opt(
         1,
-        "Untrained twins of each model, of the same shape and tokenizer, as controls: what they show is no reasoning.",
+        "Controls of each model: this many untrained models of the same shape and tokenizer.",
         CIRCUMSTANCE,
         ge=0,
         le=100,

@@ -217,7 +217,7 @@ def _against_baseline(score: PlacedModel) -> str | None:
     """Return whether Acc@1 is above the baselines: places among models that are not show no knowledge."""
     if score.baseline is None or score.decision is None:
         return None
-    return f"{verdict_text(score.decision)} ({score.baseline.baseline} {score.baseline.value:.1%})"
+    return f"{verdict_text(score.decision)} ({score.baseline.baseline} {percent(score.baseline.value)})"
 
 
 def _agreement_table(agreements: Sequence[Row]) -> Table:

@@ -123,7 +123,9 @@ def tables(findings: SharedRelations) -> list[Table]:
     ]
     if findings.spread is not None:
         spreads = zip(names, findings.spread, strict=True)
-        notes.append("best minus worst model: " + ", ".join(f"{name} {spread:.1%}" for name, spread in spreads))
+        notes.append(
+            "best minus worst model: " + ", ".join(f"{name} {100 * spread:.1f} points" for name, spread in spreads)
+        )
     return [
         Table.of(findings.models, f"shared relations of {' and '.join(names)}", notes, main="difference", inline=True),
         Table.of(findings.relations, "by relation", inline=True),

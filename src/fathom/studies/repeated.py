@@ -18,7 +18,7 @@ import numpy as np
 
 from fathom.base.errors import BadInput, all_of, refuse
 from fathom.results import estimates
-from fathom.results.claims import Claim, Contrast, Decision, decide_by_name, sentences
+from fathom.results.claims import Claim, Contrast, Decision, decide_by_name, percent, sentences
 from fathom.results.comparison import refusals_table
 from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, READINGS, RunFacts, common_facts, difference, names_of
@@ -353,16 +353,16 @@ def plots(findings: Repetition) -> list[Plot]:
 
 def _draw(line: RunRepetition, axes: Any) -> None:
     shown, about = line.entities[:SHOWN], line.about
-    distinct = ", ".join(f"{about[f'distinct share@{k}'].value:.1%} of top {k}" for k in CUTS)
+    distinct = ", ".join(f"{percent(about[f'distinct share@{k}'].value)} of top {k}" for k in CUTS)
     title = f"{_name(about)}, {about['prompts']:,} prompts"
-    title += f"\ndistinct: {distinct}, {about[RIGHT].value:.1%} of right answers"
+    title += f"\ndistinct: {distinct}, {percent(about[RIGHT].value)} of right answers"
     _draw_bars(axes, shown, {f"in the top {MOST}": f"top {MOST}"}, title)
 
 
 def _draw_both(both: InBoth, axes: Any) -> None:
     deepest = both.changes[-1]
     title = f"{both.model}, {both.data}, {len(both.by_fact):,} facts; overlap of {deepest['of']}: "
-    title += f"{deepest[BY_TEMPLATE].value:.1%} by template, {deepest[FREE].value:.1%} by sentence"
+    title += f"{percent(deepest[BY_TEMPLATE].value)} by template, {percent(deepest[FREE].value)} by sentence"
     value, low, high = deepest["difference"][:3]
     if low is not None and high is not None:
         title += f",\n{100 * value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] points, 95 % interval"

@@ -185,7 +185,7 @@ def _of_biases(probes: Sequence[ProbeValidity], decisions: Mapping[tuple[str, st
     if not by_kind:
         smallest = _largest_smallest([decision for _, _, decision in tested])
         text = "No scoring significantly favours answers by length, frequency or position"
-        found = f"; a correlation of {smallest:.2f} would have been found in {POWER:.0%} of cases" if smallest else ""
+        found = f"; one of {smallest:.2f} would have been found in {100 * POWER:.0f} % of cases" if smallest else ""
         return [f"{text}{found}."]
     listed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in by_kind.items())
     return [f"Among facts never read, these favour {listed}."]

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt
 
-from fathom.base.options import Group, Rate, Seed, listed, opt, separated
+from fathom.base.options import Group, Names, Rate, Seed, listed, opt, separated
 
 EPOCHS = {"causal": 28, "masked": 56, "t5": 56, "bart": 56}
 """A causal model learns from all tokens of a statement, the others from one gap: they need more.
@@ -38,6 +38,7 @@ class PlantOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.TRAINING
+    config_only: ClassVar[Names] = ("noise",)
 
     kind: Literal["causal", "masked", "t5", "bart"] = opt(
         ..., "Kind of model to train: causal, masked, or an encoder-decoder of T5's or BART's shape.", Group.MODEL
@@ -96,8 +97,8 @@ class PlantOptions(BaseModel):
     ] = opt(
         (),
         "Formats to teach with the facts of --practice, separated by commas: the unseen templates and the natural "
-        "sentences, which tested facts are not read in; for causal models also few-shot lines, questions and lettered "
-        "options (choice).",
+        "sentences, neither of which states a tested fact; for causal models also few-shot lines, questions and "
+        "lettered options (choice).",
         Group.SELECTION,
     )
     design: Path | None = opt(

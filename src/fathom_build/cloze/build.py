@@ -260,7 +260,7 @@ def forecast_cloze(files: ClozeFiles, options: ClozeBuildOptions = ClozeBuildOpt
     parent = next(parent for parent in files.out.absolute().parents if parent.exists())
     row = (len(whole.sources), whole.size / 1e9, seconds / 60, disk / 1e9, shutil.disk_usage(parent).free / 1e9)
     columns = ("files", "GB to read", "minutes", "GB on the disk", "GB free")
-    note = f"estimated from {share:.1%} of the bytes"
+    note = f"estimated from {100 * share:.1f} % of the bytes"
     return Table(columns, (row,), "estimates", notes=(note,), formats={"minutes": ".2g", "GB on the disk": ".2g"})
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from fathom.base.options import ASKING, CIRCUMSTANCE, LATER, Given, Group, Rate, Seed, identity_of, marked, opt
+from fathom.base.options import ASKING, CIRCUMSTANCE, LATER, Given, Group, Names, Rate, Seed, identity_of, marked, opt
 from fathom.base.reading import NotData, json_value, yaml_value
 from fathom.data.selection.options import Directions
 from fathom.engine.models.options import ServerOptions
@@ -33,6 +33,14 @@ class LinkTraining(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
     group: ClassVar = Group.TRAINING
+    config_only: ClassVar[Names] = (
+        *("validate_on", "seconds", "weight_decay", "warm_up", "accumulate", "clip", "precision", "max_tokens"),
+        *("checkpoint_minutes", "model_kwargs", "loss_kwargs", "optimizer_kwargs", "negatives", "negative_sampler"),
+        *("pooling", "temperature", "margin", "pre_batches", "pre_batch_weight", "self_negatives", "rerank_weight"),
+        *("rerank_hops", "label_smoothing", "entity_epochs", "entity_learning_rate", "entity_parts", "entity_token"),
+        *("knn_neighbours", "knn_descriptions", "knn_temperature", "beams", "widest", "wording", "candidates_by"),
+        *("gold_among_candidates", "demonstrations", "samples", "sampling_temperature", "reply_tokens"),
+    )
 
     epochs: int = opt(10, "Maximum passes over the training triples.", ge=0)
     batch_size: int = opt(32, "Questions per step.", ge=1)
@@ -277,6 +285,8 @@ class GenKgc(Generative):
 class Ultra(LinkTraining):
     """Galkin et al. 2024: a graph network with published weights for every graph; nothing is trained."""
 
+    config_only: ClassVar[Names] = ("epochs", "batch_size", "learning_rate", "patience")
+
     weights: str = opt(..., "File of published weights, such as ultra_3g.pth.", Group.MODEL)
     init: Literal["pretrained", "random"] = opt(
         "pretrained", "pretrained: the published weights; random: random ones by --seed.", Group.MODEL
@@ -287,6 +297,7 @@ class PromptedModel(ServerOptions, LinkTraining):
     """Xie et al. 2023 (LambdaKG): a language model is shown candidates and training triples; nothing is trained."""
 
     group: ClassVar = Group.PROMPTS
+    config_only: ClassVar[Names] = ("epochs", "batch_size", "learning_rate", "patience", "candidates")
 
     weights: str = opt(..., "Name or folder of a causal language model, or what --server calls it.", Group.MODEL)
     dtype: Literal["float32", "bfloat16", "float16"] = opt("float32", "Precision of a model loaded here.", Group.MODEL)

@@ -21,14 +21,14 @@ class MemoryOptions(StudyOptions):
     )
 
 
-QUESTION = "Does a link predictor infer or remember? (see also the study memory of fathom plan)"
+QUESTION = "Does a link predictor infer or remember?"
 MEMORY_SLOPE = Study(
     "memory-slope",
     QUESTION,
     "Does a link predictor gain where its language model knew the fact? The slope of gain on knowledge.",
     "runs",
     "fathom_kgc.studies.memory_slope",
-    "memory-slope runs/bert runs/simkgc-pretrained runs/simkgc-random",
+    "",
 )
 MEMORY = Study(
     "memory",

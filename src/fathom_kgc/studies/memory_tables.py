@@ -145,7 +145,7 @@ def _notes_of_noise(noises: Sequence[Noise], tested: Iterable[Estimate | None], 
         least = " to ".join(dict.fromkeys(f"{end:.3f}" for end in (smallest[0], smallest[-1])))
         notes.append(
             f"with these facts and {words} seed{'s' * (seeds[-1] > 1)}, {what} below {least} cannot be seen: a test of "
-            f"one at {LEVEL:.0%} finds such a true difference in {POWER:.0%} of cases"
+            f"one at {100 * LEVEL:.0f} % finds such a true difference in {100 * POWER:.0f} % of cases"
             f"{'' if seeds[-1] > 1 else '; what another training would give hides more'}"
         )
     return notes

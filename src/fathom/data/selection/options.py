@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from fathom.base.options import CIRCUMSTANCE, EVERYTHING, LATER, Group, Seed, opt, separated
+from fathom.base.options import CIRCUMSTANCE, EVERYTHING, LATER, Group, Names, Seed, opt, separated
 
 Reading = Literal["auto", "template-based", "template-free"]
 Alteration = Literal["no", "negated", "misprimed", "paraphrased", "truncated", "no-subject"]
@@ -45,6 +45,8 @@ class BasicSelectionOptions(BaseModel):
 class SelectionOptions(BasicSelectionOptions):
     """Selection options of probes of language models."""
 
+    config_only: ClassVar[Names] = ("exclude_tails", "tail_tokens", "tokens_after_space", "candidates")
+
     subset: str | None = opt(
         None, "A named part of the data, e.g. lite for BEAR, or all of it; or a .csv file with a column fact."
     )
@@ -63,7 +65,7 @@ class SelectionOptions(BasicSelectionOptions):
     )
     reading: Reading = opt(
         "auto",
-        "How to phrase facts that have both: by the relation's template, or by the fact's natural "
+        "Phrasing of facts that have both: the relation's template, or the fact's natural "
         "sentence (auto: by template if there is one).",
     )
     sentences: Literal["first", "all"] = opt(
@@ -72,7 +74,7 @@ class SelectionOptions(BasicSelectionOptions):
     any_surface: bool = opt(False, "Also use natural sentences that mask other words than the answer's name.")
     alter: Alteration = opt(
         "no",
-        "Alter each fact's sentence: negated (only if the data has it), misprimed (a wrong candidate in front), "
+        "Alter each fact's sentence: negated (only if the data has it), misprimed (a wrong candidate precedes it), "
         "paraphrased (further templates), truncated (after the answer), no-subject (the answers' prior).",
         LATER,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import BaseModel, BeforeValidator
 
 from fathom.base.errors import BadInput
-from fathom.base.options import ASKING, CIRCUMSTANCE, LATER, REPEATED, Group, opt
+from fathom.base.options import ASKING, CIRCUMSTANCE, LATER, REPEATED, Group, Names, opt
 
 if TYPE_CHECKING:
     from fathom.engine.models.likelihoods import LikelihoodServer
@@ -50,7 +50,7 @@ class ChatOptions(BaseModel):
     )
     shuffle_chat: bool = opt(
         False,
-        "With --chat, its control: the template's tokens precede the user's words in random order, drawn by --seed.",
+        "Control of --chat: put the template's tokens before the user's words in random order, drawn by --seed.",
         LATER,
     )
 
@@ -70,7 +70,7 @@ class ReplyOptions(ChatOptions):
 
     cut_reasoning: str = opt(
         "none",
-        "Which part of a reply is reasoning and no answer: think (<think>…</think>), two marks with ... between "
+        "Part of a reply that is reasoning, not the answer: think (<think>…</think>), two marks with ... between "
         "them, such as '<reason>...</reason>', or none.",
         LATER,
     )
@@ -80,6 +80,7 @@ class ServerOptions(BaseModel):
     """Options for probes that query a model server."""
 
     group: ClassVar = Group.SERVER
+    config_only: ClassVar[Names] = ("unlisted", "concurrency", "timeout_s", "retries")
 
     server: str | None = opt(None, "Base URL of an OpenAI-compatible server to query instead of loading the model.")
     unlisted: bool = opt(False, "Accept a server that does not list the model.")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
 from typing import Any
 
-from fathom.base.options import typed
+from fathom.base.options import config_only, typed
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import SelectedData, narrow, select
 from fathom.probes import PROBES, Entry
@@ -87,7 +88,10 @@ def _absolute(name: str | Path) -> str:
 
 
 def command_line(command: Command, out: Path) -> str:
+    """Return what to type; options without a flag follow as a comment."""
     kind = PROBES.find(command["probe"]).options
     words = ["fathom", "probe", command["probe"], "--model", command["model"], "--data", command["data"]]
-    words += [word for name, value in command["options"].items() for word in typed(kind, name, value)]
-    return shlex.join([*words, "--out", str(out)])
+    in_files = {name: command["options"][name] for name in config_only(kind) & command["options"].keys()}
+    flags = (typed(kind, name, value) for name, value in command["options"].items() if name not in in_files)
+    line = shlex.join([*words, *(word for flag in flags for word in flag), "--out", str(out)])
+    return f"{line}  # with --config of {json.dumps(in_files)}" if in_files else line

@@ -153,37 +153,6 @@ def _by_length(scores: Sequence[npt.ArrayLike]) -> Iterator[tuple[list[int], Flo
         yield places, np.stack([arrays[place] for place in places])
 
 
-class Bin(NamedTuple):
-    """Answers whose confidence lies in (low, high]; the means are NaN where there are no *answers*."""
-
-    low: float
-    high: float
-    answers: int
-    confidence: float
-    accuracy: float
-
-
-def reliability(confidence: npt.ArrayLike, accuracy: npt.ArrayLike, bins: int = 10) -> list[Bin]:
-    """Compare confidence and accuracy in *bins* equal widths of [0, 1] (Guo et al. 2017; 0 falls into the first).
-
-    :param confidence: probability of the answer given, shape (n).
-    :param accuracy: whether it is right, 0 to 1, shape (n).
-    :raises ValueError: different shapes, NaN, or a confidence outside [0, 1].
-    """
-    sure, right = np.asarray(confidence, float), np.asarray(accuracy, float)
-    if sure.shape != right.shape:
-        raise ValueError(f"{sure.size} confidences, but {right.size} accuracies")
-    if np.isnan(right).any() or not np.all((sure >= 0) & (sure <= 1)):
-        raise ValueError("confidence must lie in [0, 1] and neither may hold NaN; take unscored items out first")
-    edges = np.arange(bins + 1) / bins
-    place = np.maximum(np.searchsorted(edges, sure, side="left") - 1, 0)
-    counts = np.bincount(place, minlength=bins)
-    with np.errstate(invalid="ignore"):  # empty bins are NaN on purpose
-        sure_means, right_means = (np.bincount(place, values, bins) / counts for values in (sure, right))
-    columns = (edges[:-1], edges[1:], counts, sure_means, right_means)
-    return list(map(Bin, *(column.tolist() for column in columns)))
-
-
 def calibration_gaps(confidence: npt.ArrayLike, accuracy: npt.ArrayLike, bins: int = 10) -> Floats:
     """Return confidence − accuracy of each answer in the row of its bin, 0 in the others; shape (bins, n).
 

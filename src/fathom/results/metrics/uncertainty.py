@@ -49,8 +49,8 @@ RARE = 10
 CONFIDENCE = 0.95
 _Z = float(special.ndtri((1 + CONFIDENCE) / 2))
 _ROUNDING = 1e-12  # of the largest value: what differs by less is equal
-NO_SPREAD = "no value differs, and nothing limits what others could be: no interval"
-ALIKE = "no value differs: Wilson's interval"
+NO_SPREAD = "all values are equal and unbounded: no interval"
+ALIKE = "all values are equal: Wilson's interval"
 ONE_UNIT = "of one value: no interval"
 ONE_SEED = "one seed: what another training would give is not in the interval"
 

@@ -31,7 +31,7 @@ from fathom.results.loading import AnyRun, check_scored, open_run, short_names
 from fathom.results.metrics.table import Metric, metric
 from fathom.results.samples import RELATION
 from fathom.results.summary import RunNumbers, Summary
-from fathom.results.tables import Table, to_html
+from fathom.results.tables import Table, format_value, to_html
 from fathom.store.files import write_text
 from fathom.store.folder import RunFolder
 from fathom.store.outputs import check_output
@@ -511,7 +511,7 @@ def _slice_rows(names: Sequence[str], cut: Sequence[Slice]) -> dict[str, list[di
 
 def _cells(part: Slice, sign: int) -> list[str]:
     """Return counts, shares, and difference and interval in points. :param sign: −1 for the reversed pair."""
-    shares = [f"{mean:.1%}" for mean in (part.of_first, part.of_second)[::sign]]
+    shares = [format_value(mean, ".1%") for mean in (part.of_first, part.of_second)[::sign]]
     number = f"{100 * sign * part.number.value:+.1f}"
     ends = [f"{100 * sign * end:+.1f}" for end in (part.number.low, part.number.high) if end is not None][::sign]
     p = "–" if part.adjusted is None else "< 0.001" if part.adjusted < 0.001 else f"{part.adjusted:.3f}"
