@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from fathom.results.estimates import Estimate
+from fathom.results.formats import format_value
 from fathom.results.metrics.significance import LEVEL, holm, smallest_effect
 from fathom.results.metrics.uncertainty import at_confidence, p_value_at
-from fathom.results.tables import format_value
 
 SIGNIFICANT, OPPOSITE, NO_DIFFERENCE = "significant", "opposite", "no significant difference"
 EQUIVALENT, UNDETERMINED = "equivalent", "cannot be determined"

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from fathom.results.formats import PERCENT, format_value
 from fathom.results.metrics import correlation as fits
 from fathom.results.metrics.significance import PERMUTATIONS, permutation_test, smallest_effect, smallest_unseen
 from fathom.results.metrics.table import SHARE, Metric
 from fathom.results.metrics.uncertainty import FEWEST, Fold, Interval, Labels, against, crossed, interval, widened
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import AND_SEED, Sample
-from fathom.results.tables import PERCENT, format_value
 
 NOTHING = "nothing was scored"
 NO_BOTH = "no relation, or other stratum, has facts in both groups"

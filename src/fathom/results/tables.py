@@ -23,6 +23,7 @@ from rich.cells import cell_len
 
 from fathom.base.errors import BadInput
 from fathom.base.reading import first_few, shown
+from fathom.results.formats import PERCENT, POINTS, format_value
 
 if TYPE_CHECKING:  # statistics are loaded where there are numbers
     from fathom.results.estimates import Estimate
@@ -37,7 +38,6 @@ from typing import NamedTuple
 from fathom.store.outputs import write_output
 
 Cell = str | int | float | bool | None
-PERCENT, POINTS = " %", " points"
 
 _NOTHING = "–"
 WIDTH = 80
@@ -260,13 +260,6 @@ class Tabular:
     def _repr_html_(self) -> str:
         answer = "".join(f"<p>{_isolated(_plain(sentence))}</p>" for sentence in self.answer)
         return "\n".join([answer, *map(to_html, self.tables)])
-
-
-def format_value(value: float, form: str) -> str:
-    """Return a value in a display format: a share ".1%" as "61.5 %", a difference "+.1%" as "+21.8 points"."""
-    if not form.endswith("%"):
-        return format(value, form)
-    return f"{100 * value:{form[:-1]}f}{POINTS if form.startswith('+') else PERCENT}"
 
 
 def render(tables: Sequence[Table], form: str, answer: Sequence[str] = ()) -> str:

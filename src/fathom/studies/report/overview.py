@@ -16,10 +16,10 @@ from fathom.results.claims import MOST_SENTENCES, Claim, Contrast, decide
 from fathom.results.comparison import Comparison
 from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.facts import RunFacts, common_facts, difference
+from fathom.results.formats import format_value
 from fathom.results.metrics.table import Metric, Ranking
 from fathom.results.rows import Floats, grouped
 from fathom.results.summary import Headline, Summary
-from fathom.results.tables import format_value
 from fathom.studies.report.evidence import View, narrow, showable
 
 OF_MODEL = "names"

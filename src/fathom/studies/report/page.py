@@ -27,11 +27,12 @@ from fathom.base.reading import json_file, opened
 from fathom.results.compare import COMPARED, compare_facts
 from fathom.results.comparison import Comparison, pair_in_words
 from fathom.results.facts import Shared
+from fathom.results.formats import format_value
 from fathom.results.loading import AnyRun, check_scored, open_run, short_names
 from fathom.results.metrics.table import Metric, metric
 from fathom.results.samples import RELATION
 from fathom.results.summary import RunNumbers, Summary
-from fathom.results.tables import Table, format_value, to_html
+from fathom.results.tables import Table, to_html
 from fathom.store.files import write_text
 from fathom.store.folder import RunFolder
 from fathom.store.outputs import check_output
