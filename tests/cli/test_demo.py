@@ -15,6 +15,7 @@ from fathom.store.folder import RunFolder
 from fathom.watch import sample_facts
 from tests.cli.test_cli import bert, gpt2, save
 from tests.data.test_fetch_model import entry
+from tests.messages import mentioned
 from tests.real import real_model
 
 CHAT = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
@@ -47,9 +48,14 @@ def model(tmp_path_factory) -> Path:
 def test_a_chat_ranks_and_writes(fathom, model: Path, tmp_path: Path) -> None:
     (model / "chat_template.jinja").write_text(CHAT)
     typed = ("demo", "--model", model, "--out", tmp_path / "demo")
+    code, printed, said = fathom(*typed, "--dry-run")
+    assert code == 0, said
+    assert mentioned(printed, "tiny/statement", f"{RANKED}", "tiny/generation", f"{WRITTEN}", "0 of 2 runs finished")
+    assert not (tmp_path / "demo").exists()
     code, printed, said = fathom(*typed)
     assert code == 0, said
     check_order(printed)
+    assert mentioned(fathom(*typed, "--dry-run")[1], "2 of 2 runs finished")
     folder = tmp_path / "demo" / "tiny"
     ranked, written = (RunFolder.open(folder / probe) for probe in ("statement", "generation"))
     assert (len(ranked.queries()), len(written.queries())) == (RANKED, WRITTEN)
@@ -105,6 +111,7 @@ def test_planted_models_replace_a_model_that_cannot_be_fetched(
         (("--model", "/no/model"), ("/no/model",)),
         (("--model", "m", "--planted"), ("--planted", "--model")),
         (("--model", ""), ("--model", "empty")),
+        (("--planted", "--dry-run"), ("--planted", "--dry-run")),
     ],
 )
 def test_bad_input_is_one_line(fathom, tmp_path: Path, typed: tuple[str, ...], parts: tuple[str, ...]) -> None:

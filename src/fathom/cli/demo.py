@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from fathom.base.errors import BadInput, FathomError, MissingExtra, Stopped
 from fathom.base.options import Group, opt
-from fathom.base.progress import starting
+from fathom.base.progress import shown, starting
 from fathom.base.registry import CommandEntry
 from fathom.cli.commands import single
 from fathom.cli.formats import say
@@ -33,6 +33,7 @@ class DemoOptions(BaseModel):
         "Instead, train two small models on half of the facts, and test whether the probe finds that half.",
         Group.RUN,
     )
+    dry_run: bool = opt(False, "Only print the estimated time and memory of each run; no weights are read.", Group.RUN)
     out: Path = opt(Path("demo"), "Folder of the runs and the report.", Group.OUTPUT)
 
 
@@ -47,6 +48,9 @@ def demo(options: DemoOptions) -> None:
         raise BadInput(
             "--model is empty: expected a name, folder or GGUF file, or no --model for SmolLM2-135M-Instruct"
         )
+    if options.dry_run:
+        _estimate(options)
+        return
     name = options.model if options.planted or options.model else _fetched_model()
     if name is None:
         _planted(options.out)
@@ -65,6 +69,22 @@ def _fetched_model() -> str | None:
     except FathomError as error:
         _to_stderr(f"note: {'; '.join(str(error).splitlines())}: two planted models instead")
         return None
+
+
+def _estimate(options: DemoOptions) -> None:
+    if options.planted:
+        raise BadInput("--dry-run: --planted trains its models, which takes two minutes: remove one of them")
+    with starting("loading libraries"):
+        from fathom.plans.demo import MODEL, forecast_demo
+        from fathom.watch import sample_facts
+    from fathom.data.fetch_model import model_folder
+    from fathom.results.tables import render
+
+    name = options.model or str(model_folder(MODEL))
+    if not options.model and not Path(name).is_dir():
+        raise BadInput(f"--dry-run fetches nothing: give --model, or type first: fathom model fetch {MODEL}")
+    with shown("estimating runs") as progress:
+        say(render([forecast_demo(name, partial(sample_facts, "geography"), options.out, progress)], "text"))
 
 
 def _real(name: str, out: Path) -> None:

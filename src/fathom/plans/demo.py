@@ -7,17 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from fathom.base.errors import optional
-from fathom.base.progress import shown
+from fathom.base.progress import Progress, shown
 from fathom.data.fetch_model import fetch_model, model_folder, packaged_model
 from fathom.data.options import FetchModelOptions
 from fathom.data.queries import QuerySet
 from fathom.engine.models.base import Attention
 from fathom.engine.models.hub import LIBRARIES
+from fathom.plans.forecast import forecast_steps
 from fathom.plans.steps import Opened, ProbeStep
 from fathom.probes.models import open_model
 from fathom.probes.options import GenerationOptions, StatementOptions
 from fathom.probes.run import RunRequest, run
+from fathom.probes.run.forecast import Forecaster
 from fathom.results.loading import folder_names
+from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.demo import compare_halves, unseen_template
 from fathom.training.options import PlantOptions
@@ -59,6 +62,12 @@ def run_demo(name: str, draw: Callable[[int], QuerySet], out: Path) -> list[RunF
             step.make(opened, progress)
             runs.append(RunFolder(step.folder))
     return runs
+
+
+def forecast_demo(name: str, draw: Callable[[int], QuerySet], out: Path, progress: Progress) -> Table:
+    """Estimate the runs of :func:`run_demo` that are left."""
+    forecaster = Forecaster()
+    return forecast_steps(_steps(name, forecaster.shape(name, RANKING), draw, out), "demo", forecaster, progress)
 
 
 def _steps(name: str, model: Any, draw: Callable[[int], QuerySet], out: Path) -> list[ProbeStep]:
