@@ -185,7 +185,8 @@ class Stopwatch:
                 inside = np.flatnonzero((place * STRATA).astype(int) == number).tolist()
                 if inside:
                     middle = alike[inside[len(inside) // 2]]
-                    total += self._time(middle) / middle.cost(self.width) * float(costs[inside].sum())
+                    times = 1.0 if kind == HEAD else self.model.for_each_layer
+                    total += times * self._time(middle) / middle.cost(self.width) * float(costs[inside].sum())
         return total
 
     def _time(self, run: Pass) -> float:
