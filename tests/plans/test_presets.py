@@ -319,3 +319,29 @@ def test_values_next_to_a_number_with_an_interval(
 def test_every_data_set_of_a_paper_states_facts_and_candidates(preset: Any) -> None:
     content = yaml.safe_load(preset.file.read_text())
     assert [name for name, data in content["data"].items() if data["paper"].keys() != {"facts", "candidates"}] == []
+
+
+def test_data_by_the_name_of_the_catalogue(folder: Path, tmp_path: Path) -> None:
+    """One folder is for all parts of what is published under the name."""
+    write_trex(tmp_path / "lama" / "TREx")
+    write_trex(tmp_path / "lama" / "Google_RE")
+    models = [str(folder / "models" / "bert-base-cased")]
+    places = {"LAMA": str(tmp_path / "lama"), "trex": str(folder / "trex")}
+    content = yaml.safe_load(write_preset("shaier2024", models, places, tmp_path / "out").read_text())
+    assert {name: part["data"] for name, part in content["data"].items()} == {
+        "google-re": str(tmp_path / "lama" / "Google_RE"),
+        "trex": str(folder / "trex"),
+    }
+    assert any("concept-net, squad" in line for line in content["missing"])
+    with pytest.raises(BadInput, match=mentions("nowhere")):
+        write_preset("shaier2024", models, {"LAMA": "nowhere"}, tmp_path / "none")
+
+
+def test_one_folder_for_two_data_sets_is_refused(folder: Path, tmp_path: Path) -> None:
+    """Two names of what is published as one are not two: ``wn18rr`` and ``queries`` of the preset deer."""
+    models, one = [str(folder / "models" / "gpt2")], str(folder / "trex")
+    with pytest.raises(BadInput, match=mentions("lipid-chemicals", one)):
+        write_preset("shaier2024", models, {"lipid-genes": one, "lipid-chemicals": one}, tmp_path / "out")
+    write_graph(tmp_path / "graph")
+    places = dict.fromkeys(("wn18rr", "queries"), str(tmp_path / "graph"))
+    assert write_preset("deer", models, places, tmp_path / "deer").is_file()
