@@ -86,3 +86,27 @@ def test_timed_runs_of_a_kind_share_an_estimate(
     rows = forecast_table(plan, tmp_path / "b").objects()
     assert estimated == [151, 151]
     assert [len(rows), sum(row["minutes"] for row in rows)] == [24, 24]
+
+
+def test_the_screen_has_a_line_for_each_table(untrained: Path, tmp_path: Path, fathom: Command) -> None:
+    """And the sentences; the tables are in files."""
+    preset = tmp_path / "mine.yaml"
+    preset.write_text(
+        "data: {facts: {data: geography}}\n"
+        "runs: {one: &own {probe: statement, templates: 0}, two: {<<: *own, probe: statement, reduction: mean}}\n"
+        "studies: {compare: {runs: [one, two]}}\n"
+        "tables: {table-1: {caption: mine, columns: {score: {runs: one}}}}\n"
+    )
+    line = ["plan", preset, "--models", untrained, "--limit", 24, "--device", "cpu", "--out", tmp_path / "out"]
+    code, printed, log = fathom(*line)
+    assert code == 0, log
+    assert [text for text in printed.splitlines() if text.startswith("papers/")] == [
+        "papers/table-1: Table 1: mine, rows: 1"
+    ]
+    assert len(printed.splitlines()) < 15
+    assert "───" not in printed
+    [sentence] = [text for text in printed.splitlines() if text.startswith("compare: ") and "rows:" not in text]
+    assert sentence.endswith(".")
+    code, printed, _ = fathom(*line, "--format", "md")
+    assert code == 0
+    assert "| model | score |" in printed

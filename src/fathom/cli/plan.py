@@ -134,6 +134,8 @@ def plan(options: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> N
         return
     if printed.is_for_programs:
         printed.show(result.tables, result.answer)
+    elif plan.tables:
+        say("\n".join(result.lines))
     else:
         printed.show([result.runs])
         for made in (*result.studies, *(table for table in result.papers if table.tables)):

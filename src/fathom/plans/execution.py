@@ -65,6 +65,13 @@ class PlanResult(Tabular):
         return [f"{study.name}: {sentence}" for study in self.studies for sentence in study.answer]
 
     @property
+    def lines(self) -> list[str]:
+        """A line for each table, with its file, then the conclusions."""
+        made = [StudyResult(RUNS, [self.runs] if self.runs else ()), *self.studies, *self.papers]
+        tables = [(one.name, table) for one in made for table in one.tables]
+        return [f"{name}: {table.title}, rows: {len(table.rows)}" for name, table in tables] + self.answer
+
+    @property
     def tables(self) -> list[Table]:
         """The runs, the tables of all studies, then those of the paper."""
         tables = [] if self.runs is None else [self.runs]
