@@ -104,7 +104,10 @@ class EmbeddingProbe(ShardedProbe):
         self._shortened: dict[str, list[str]] = {}
 
     def resolved(self) -> Facts:
-        return {**super().resolved(), "tail_template": self.template, "pooling": str(self.pooling)}
+        described = [text for space in self._used for text in space.descriptions or ()]
+        texts = f"{sum(map(bool, described))} of {sum(map(len, self._used))} candidates"
+        about = {"tail_template": self.template, "pooling": str(self.pooling), "descriptions": texts}
+        return {**super().resolved(), **about}
 
     @cached_property
     def _used(self) -> list[CandidateSet]:

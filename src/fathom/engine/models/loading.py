@@ -50,6 +50,8 @@ from fathom.engine.models.weights import (
 
 TIMED_LAYERS = 1
 """Layers of a model without weights, if all are alike."""
+_HEADLESS = re.compile(r"(?!.*LMHead).*(Model|Classification|QuestionAnswering)")
+"""Names of architectures of encoders without a language-model head."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -145,6 +147,8 @@ def load_shape(
         network = loader(config, attention).from_config(config, dtype=precision, **options)
     check_ids(embeddings(network), encoder, name)
     parameters = sum(weight.numel() for weight in network.parameters())
+    if attention is Attention.BIDIRECTIONAL and all(map(_HEADLESS.fullmatch, config.architectures or ("",))):
+        network = network.base_model
     for_each_layer = keep_layers(network, TIMED_LAYERS)
     share_by_shape(network, place)
     model = _model(network, encoder, attention, Identity(name, revision, precision_of(network), "none"))

@@ -158,8 +158,8 @@ def counted(shape: Model, reply_tokens: int) -> CountedModel | CountedPairs:
     model: Any = copy.copy(shape)
     model.__class__ = CountedPairs if isinstance(shape, EncoderDecoder) else CountedModel
     model.passes, model.reply_tokens = Counter(), reply_tokens
-    for name in ("refuses_tree", "refuses_cache", "refuses_states", "refuses_padding"):
-        setattr(model, name, getattr(shape, name))
+    for name in ("refuses_tree", "refuses_cache", "refuses_states", "refuses_padding", "has_head", "stateless"):
+        setattr(model, name, getattr(shape, name, None))
     return model  # type: ignore[no-any-return]
 
 
