@@ -104,10 +104,7 @@ class EmbeddingProbe(ShardedProbe):
         self._shortened: dict[str, list[str]] = {}
 
     def resolved(self) -> Facts:
-        described = [text for space in self._used for text in space.descriptions or ()]
-        texts = f"{sum(map(bool, described))} of {sum(map(len, self._used))} candidates"
-        about = {"tail_template": self.template, "pooling": str(self.pooling), "descriptions": texts}
-        return {**super().resolved(), **about}
+        return {**super().resolved(), "tail_template": self.template, "pooling": str(self.pooling)}
 
     @cached_property
     def _used(self) -> list[CandidateSet]:
@@ -155,7 +152,9 @@ class EmbeddingProbe(ShardedProbe):
         return text_vectors(self.model, texts, self.bos, self.pooling, self.budget).vectors
 
     def circumstances(self) -> Facts:
-        return {"encoded_candidate_texts": self._encoded, **super().circumstances()}
+        described = [text for space in self._used for text in space.descriptions or ()]
+        texts = f"{sum(map(bool, described))} of {sum(map(len, self._used))} candidates"
+        return {"encoded_candidate_texts": self._encoded, "descriptions": texts, **super().circumstances()}
 
     def _notes(self) -> list[str]:
         kinds = (("not encoded", self._without, "no vector"), ("shortened", self._shortened, "descriptions cut to fit"))
