@@ -63,8 +63,8 @@ def pairs_table(naive: Naive, runs: tuple[str, str], sets: Sequence[str], keep: 
     for data in sets:
         own = []
         for model in naive.models:
-            pair, named = Pair(naive, runs, model, data, suffix), {"queries": "wn18rr"}.get(data, data)
-            cells = {"model": model, "data": named, "first": first, "second": second, "facts": len(pair.facts)}
+            pair = Pair(naive, runs, model, data, suffix)
+            cells = {"model": model, "data": data, "first": first, "second": second, "facts": len(pair.facts)}
             own.append(cells | (numbers or correlations)(pair))
         mean = dict.fromkeys(own[0]) | {
             name: fmean(row[name] for row in own)
