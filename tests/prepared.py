@@ -96,7 +96,7 @@ def prepare_deer(root: Path) -> Prepared:
     models = {"opt-125m": "causal", "opt-350m": "causal", "own": "causal"}
     write_graph(root / "wn18rr"), write_graph(root / "fb15k237", 16, 1)
     write_bear(root / "bear")
-    places = dict.fromkeys(("wn18rr", "queries", "triples"), root / "wn18rr")
+    places = dict.fromkeys(("wn18rr", "queries"), root / "wn18rr")
     places |= {name: root / name for name in ("fb15k237", "bear")}
     write_graph(root / "planted", 18)  # names beyond these have several tokens
     templates = ("_hypernym", "[X] is a [Y] ."), ("_part", "[X] is part of [Y] .")
@@ -104,13 +104,21 @@ def prepare_deer(root: Path) -> Prepared:
     (root / "planted" / "templates.jsonl").write_text("".join(lines))
     plant_models(root / "models", read(root / "planted"), models, unseen_templates=0)
 
-    def shorten(content: Any) -> None:
-        fewer = {"limit": [2, 3], "relations": ["P36", "P30"], "tail_template": ["A", "B"]}
-        for run in content["runs"].values():
-            run["matrix"] = {key: fewer[key] for key in run.get("matrix", {})}
-            run["repeats"] = 2 if run.get("exclusive") else 1
+    return Prepared("deer", root, models, places, _shortened(root, "deer", _fewer_deer), ("YAGO3-10",))
 
-    return Prepared("deer", root, models, places, _shortened(root, "deer", shorten), ("YAGO3-10",))
+
+def prepare_deer_times(root: Path) -> Prepared:
+    deer = prepare_deer(root)
+    places = {"triples": root / "wn18rr"}
+    file = _shortened(root, "deer-times", _fewer_deer)
+    return deer._replace(name="deer-times", places=places, file=file, lacking=())
+
+
+def _fewer_deer(content: Any) -> None:
+    fewer = {"limit": [2, 3], "relations": ["P36", "P30"], "tail_template": ["A", "B"]}
+    for run in content["runs"].values():
+        run["matrix"] = {key: fewer[key] for key in run.get("matrix", {})}
+        run["repeats"] = 2 if run.get("exclusive") else 1
 
 
 def prepare_wu2023(root: Path) -> Prepared:
@@ -134,5 +142,6 @@ PREPARE: Mapping[str, Callable[[Path], Prepared]] = {
     "shaier2024": prepare_shaier2024,
     "sakai2024": prepare_sakai2024,
     "deer": prepare_deer,
+    "deer-times": prepare_deer_times,
     "wu2023": prepare_wu2023,
 }

@@ -61,6 +61,7 @@ class ClozeBuildOptions(BuildOptions):
         False,
         "Drop sentences that an n-gram model of the corpus's other sentences answers; by default they are marked.",
     )
+    each_type: bool = opt(False, "Make a data set of each type, in the folder OUT/TYPE.", Group.OUTPUT)
     sample: int = opt(200, "Sentences of each type drawn for the reviewers.", Group.OUTPUT, ge=0)
     seed: Seed = opt(0, "Seed of the sample for the reviewers.", Group.RUN)
 

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -36,23 +36,29 @@ WORLDS, PREDICTORS = "worlds", "predictors"
 class Worlds(NamedTuple):
     """The worlds of one graph of a plan.
 
-    :param relax: if the names of relations cannot all be exchanged (FB15k-237), exchange as many as possible.
+    :param options: of their construction.
     """
 
     folder: Path
     graph: str
     names: tuple[str, ...]
     seed: int
-    relax: bool
+    options: WorldOptions
+
+    @property
+    def changed(self) -> Given:
+        """What the plan says of their construction."""
+        sought = {} if self.options.sought == "all" else {"sought": self.options.sought}
+        return {"relax": self.options.relax, **sought}
 
     def make(self) -> None:
         """Make those that are missing. :raises BadInput: existing ones are of another graph or seed."""
         source = read(self.graph)
         graph = graph_of(source)
         assert isinstance(source, GraphQuerySet)
-        check_comparable_worlds(self.folder, self.names, graph, self.seed)
+        check_comparable_worlds(self.folder, self.names, graph, self.seed, self.options.sought)
         if missing := [name for name in self.names if not (self.folder / name).exists()]:
-            about = (missing, self.seed, WorldOptions(relax=self.relax))
+            about = (missing, self.seed, self.options)
             build_worlds(graph, self.folder, *about, name=source.name, templates=source.templates, audit=True)
 
 
@@ -75,13 +81,15 @@ class WorldsPart(BaseModel):
     """Keys of data that are a graph.
 
     :param worlds: those in which link predictors are trained, drawn by the seed of the data; without any, the graph.
-    :param relax: see :class:`Worlds`.
+    :param relax: if the names of relations cannot all be exchanged (FB15k-237), exchange as many as possible.
+    :param sought: which mentions in descriptions are exchanged: all, or those of the names themselves.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     worlds: Words = ()
     relax: bool = False
+    sought: Literal["all", "names"] = "all"
 
 
 class LinkStep(Step):
@@ -121,7 +129,7 @@ class LinkStep(Step):
 
     @property
     def identity(self) -> Json:
-        made = {} if self.worlds is None else {"worlds": {"seed": self.worlds.seed, "relax": self.worlds.relax}}
+        made = {} if self.worlds is None else {"worlds": {"seed": self.worlds.seed, **self.worlds.changed}}
         training = {name: value for name, value in self.training.identity().items() if name not in self.named}
         options = {"training": training, "asking": self.asking, "options": self.options.identity()}
         return {"predictor": self.kind, **self.named, **made, **options}
@@ -252,7 +260,8 @@ def _sources(plan: PlannedRuns, name: str, part: RunsPart) -> list[tuple[str, st
         if added is None or not added.worlds:
             by_name[source] = [(source, "", None)]
             continue
-        worlds = Worlds(plan.out / WORLDS / source, plan.data[source], added.worlds, data.seed or 0, added.relax)
+        options = WorldOptions(relax=added.relax, sought=added.sought)
+        worlds = Worlds(plan.out / WORLDS / source, plan.data[source], added.worlds, data.seed or 0, options)
         by_name[source] = [(source, world, worlds) for world in worlds.names]
     if not part.data:
         return [pair for pairs in by_name.values() for pair in pairs]

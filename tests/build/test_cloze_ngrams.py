@@ -227,3 +227,23 @@ def test_data_info_tells_of_the_pool_that_the_cloze_probe_asks(tmp_path):
     printed = CliRunner().invoke(make_app(), ["data", "info", str(built.out)], env={"COLUMNS": "200"}).output
     assert re.search(r"all\s+│?\s*4\s.*50\.00 %", printed)
     assert re.search(r"--pool data.*25\.00 %", printed)
+
+
+def test_each_type_becomes_a_data_set(tmp_path):
+    """Answers are ranked among those of their own type."""
+    file = tmp_path / "texts.txt"
+    file.write_text(
+        "Gold is heavier than all ordinary kitchen metals. Lyon is larger than all neighbouring French towns."
+    )
+    for name, word in (("metals", "gold"), ("towns", "Lyon"), ("none", "zzz")):
+        (tmp_path / f"{name}.txt").write_text(f"{word}\n")
+    lists = [str(tmp_path / f"{name}.txt") for name in ("metals", "towns", "none")]
+    options = OPTIONS.model_copy(update={"each_type": True})
+    built = build_cloze(ClozeFiles(input=[file], entities=lists, out=tmp_path / "out"), options)
+    assert sorted(folder.name for folder in (tmp_path / "out").iterdir() if folder.is_dir()) == ["metals", "towns"]
+    data = {name: read(tmp_path / "out" / name) for name in ("metals", "towns")}
+    assert {
+        name: [len(own.queries), *own.candidates["towns" if name == "towns" else "metals"].names]
+        for name, own in data.items()
+    } == {"metals": [1, "gold"], "towns": [1, "Lyon"]}
+    assert [(row.type, row.sentences) for row in built.frequencies] == [("metals", 1), ("towns", 1)]

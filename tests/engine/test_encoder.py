@@ -11,7 +11,7 @@ from transformers import AutoModel, BertForMaskedLM
 
 import fathom
 from fathom.base.errors import BadInput
-from fathom.engine.models.loading import load
+from fathom.engine.models.loading import load, load_shape
 from fathom.engine.models.local import Encoder
 from fathom.engine.models.model_files import content_hash
 from fathom.engine.scoring.memory import Budget
@@ -116,6 +116,16 @@ def test_half_a_head_is_no_head(tmp_path: Path) -> None:
     assert removed.shape == BertForMaskedLM.from_pretrained(folder).cls.predictions.transform.dense.weight.shape
     with pytest.raises(BadInput, match=mentions("cls.predictions.transform.dense.weight")):
         load(folder)
+
+
+@pytest.mark.parametrize("kind", ["BertModel", "XLMRobertaModel", "BertForSequenceClassification"])
+def test_an_estimate_refuses_what_the_run_would(kind: str, tmp_path: Path, fathom) -> None:
+    folder = saved(tmp_path / "model", kind)
+    assert isinstance(load_shape(folder), Encoder)
+    line = "--model", folder, "--data", "geography", "--out", tmp_path / "run", "--dry-run"
+    code, _, log = fathom("probe", "statement", *line)
+    assert code == 2
+    assert "no language-model head" in log
 
 
 @pytest.mark.slow

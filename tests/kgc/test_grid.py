@@ -538,6 +538,25 @@ def test_a_plan_may_let_relations_keep_their_names(plan_file, tmp_path):
         grid(plan_file, out)
 
 
+def test_a_plan_says_which_mentions_are_exchanged(plan_file, tmp_path):
+    """As the paper does, or with inflected forms; worlds that exchanged others are not taken."""
+    out = tmp_path / "out"
+    text = f"data: {{graph: {{data: graph, worlds: anonymised-e, sought: names}}}}\nruns:\n{READER}"
+    plan_file.write_text(text)
+    assert finished(grid(plan_file, out)[1]) == 2
+    file = out / "worlds" / "graph" / "anonymised-e" / "manifest.json"
+    manifest = json.loads(file.read_text())
+    assert manifest["options"]["sought"] == "names"
+    plan_file.write_text(text.replace("names", "all"))
+    with pytest.raises(BadInput, match=mentions("sought")):
+        grid(plan_file, out)
+    plan_file.write_text(text.replace("worlds: anonymised-e", "worlds: [anonymised-e, anonymised-r]"))
+    manifest["options"]["sought"] = "all"
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(BadInput, match=mentions("anonymised-e", "--sought names")):
+        grid(plan_file, out)
+
+
 # --- several processes with --part
 
 

@@ -169,6 +169,7 @@ def table_2(naive: Naive) -> Tables:
             cells = table.setdefault(part, {"part": part})
             cells[f"{data} instances"] = sum(len(lines[relation]) for relation in relations)
             cells[f"{data} relations"] = len(relations)
+            cells[f"{data} per relation"] = cells[f"{data} instances"] / max(1, len(relations))
     every = dict.fromkeys(name for row in table.values() for name in row)
     return [[dict.fromkeys(every) | row for row in table.values()]]
 

@@ -16,12 +16,13 @@ TEXTS = ("note", "recipe", "against paper")
 
 
 def check_table(
-    name: str, file: Path, expected: Sequence[Sequence[Row]], values: Path, keys: Sequence[str] = ()
+    name: str, file: Path, expected: Sequence[Sequence[Row]], values: Path | None, keys: Sequence[str] = ()
 ) -> int:
     """Compare each cell. :returns: the number of cells of numbers.
 
     :param expected: rows of each table, in any order. A row has every column; ``...`` is a text that is not compared.
-    :param values: the paper's own. :param keys: columns by which they name a row, by default the first.
+    :param values: the paper's own, if it prints some.
+    :param keys: columns by which they name a row, by default the first.
     """
     content = json.loads(file.read_text())
     found = [rows for title, rows in content.items() if title != "answer"]
@@ -74,7 +75,9 @@ def _texts(row: Row) -> Row:
     return {name: value for name, value in row.items() if isinstance(value, str) and name not in TEXTS}
 
 
-def _printed(values: Path, name: str) -> dict[tuple[str, str], float]:
+def _printed(values: Path | None, name: str) -> dict[tuple[str, str], float]:
+    if values is None:
+        return {}
     with values.open(newline="") as file:
         lines = [line for line in csv.DictReader(file) if line["table"] == name]
     return {(line["row"].casefold(), line["column"].casefold()): float(line["value"]) for line in lines}

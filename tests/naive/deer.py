@@ -6,11 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from scipy.stats import linregress, t
-
 from tests.naive.bear import Naive, Tables
 from tests.naive.intervals import Number, correlation, correlation_within
-from tests.naive.runs import Row, by_fact, columns, drawn, hits, manifest, mean_of_facts, measure, per_fact, read_rows
+from tests.naive.runs import Row, by_fact, columns, drawn, hits, mean_of_facts, measure, per_fact, read_rows
 from tests.naive.runs import scored as scored_rows
 
 K = 10
@@ -65,8 +63,8 @@ def pairs_table(naive: Naive, runs: tuple[str, str], sets: Sequence[str], keep: 
     for data in sets:
         own = []
         for model in naive.models:
-            pair, named = Pair(naive, runs, model, data, suffix), {"queries": "wn18rr"}.get(data, data)
-            cells = {"model": model, "data": named, "first": first, "second": second, "facts": len(pair.facts)}
+            pair = Pair(naive, runs, model, data, suffix)
+            cells = {"model": model, "data": data, "first": first, "second": second, "facts": len(pair.facts)}
             own.append(cells | (numbers or correlations)(pair))
         mean = dict.fromkeys(own[0]) | {
             name: fmean(row[name] for row in own)
@@ -134,41 +132,6 @@ def best(scores: Sequence[float]) -> int:
     return max(range(len(scores)), key=lambda place: scores[place])
 
 
-def table_2(naive: Naive) -> Tables:
-    """Seconds and their line: slope, intercept, and the value at all queries."""
-    return [
-        [times(naive, model, run, probe) for run, probe in (("times-bear", "statement"), ("times-deer", "embedding"))]
-        for model in naive.models
-    ]
-
-
-def times(naive: Naive, model: str, run: str, probe: str) -> Row:
-    points, whole = [], 0
-    for file in (naive.out / "runs" / run / model / "triples").rglob("manifest.json"):
-        about = manifest(file.parent)["circumstances"]
-        count = len({row["query_id"] for row in read_rows(file.parent)})
-        points.append((count, about["wall_seconds"]))
-        whole = max(whole, count + about["left_out"]["queries"]["limit"])
-    counts, seconds = zip(*points, strict=True)
-    line, n = linregress(counts, seconds), len(points)
-    total, middle = line.slope * whole + line.intercept, fmean(counts)
-    spread = math.sqrt(fmean((count - middle) ** 2 for count in counts))
-    error = math.hypot(line.stderr * spread, (whole - middle) * line.stderr)
-    cells = {"probe": probe, "queries": whole, "intercept, s": line.intercept, "R²": line.rvalue**2}
-    cells |= columns("seconds/query", of_time(line.slope, line.stderr, n)) | {"± error": line.stderr}
-    return cells | columns("extrapolated, h", of_time(total / 3600, error / 3600, n)) | {"± h": error / 3600}
-
-
-def of_time(value: float, error: float, n: int) -> Number:
-    """Student's interval of the logarithm."""
-    if value <= 0:
-        return Number(value)
-    width = float(t.ppf(0.975, n - 2)) * error / value
-    if width > 100:
-        return Number(value)
-    return Number(value, value / math.exp(width), value * math.exp(width))
-
-
 def figure_18(naive: Naive) -> Tables:
     runs = "bear-of-relations", "deer-of-relations"
     relations = dict.fromkeys(file.name for file in sorted((naive.out / "runs" / runs[0]).glob("*/bear/relations=*")))
@@ -178,7 +141,6 @@ def figure_18(naive: Naive) -> Tables:
 
 R = ("model", "facts", "r")
 TABLES: Mapping[str, Callable[[Naive], Tables]] = {
-    "table-2": table_2,
     "table-3": lambda naive: [pairs_table(naive, LAMA, ["wn18rr"], R)],
     "table-4": lambda naive: accuracies(
         naive, {"LAMA": "lama/{model}/{data}", "DEER": "deer/{model}/{data}"}, ["wn18rr"]

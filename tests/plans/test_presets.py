@@ -46,10 +46,13 @@ def words(folder: Path, out: Path, models: Sequence[str] = tuple(KINDS), data: s
 
 
 def test_the_paper_is_compared_where_the_data_are_its_own(folder: Path, tmp_path: Path) -> None:
-    """Other data are not compared; the same number of facts is, within the tolerance of the table."""
+    """Other data are not compared; the same numbers of facts and candidates are, within the tolerance of the table.
+
+    The scores of these models are those of guessing, so none agrees.
+    """
     plan = {
         "models": {name: str(folder / "models" / name) for name in KINDS},
-        "data": {"bear": {"data": str(folder / "bear"), "facts": 18}},
+        "data": {"bear": {"data": str(folder / "bear"), "paper": {"facts": 18, "candidates": 9}}},
         "runs": {"bear": {"probe": "statement", "device": "cpu"}},
         "tables": {"table-3": {"caption": "scores", "columns": {"BEAR": {}}, "random": True, "tolerance": 0.005}},
     }
@@ -60,11 +63,18 @@ def test_the_paper_is_compared_where_the_data_are_its_own(folder: Path, tmp_path
     plan["values"] = str(tmp_path / "values.csv")
     rows = {row["model"]: row for row in made(plan, tmp_path / "second")}
     verdicts = {model: row["against paper"] for model, row in rows.items()}
-    assert verdicts == {"gpt2": "agrees", "bert-base-cased": "differs: BEAR", "other": None, "random": None}
+    at_chance = "no better than chance: BEAR"
+    assert verdicts == {
+        "gpt2": at_chance,
+        "bert-base-cased": f"differs: BEAR; {at_chance}",
+        "other": None,
+        "random": None,
+    }
     assert rows["gpt2"]["BEAR paper"] == near
-    plan["data"]["bear"]["facts"] = 17
-    rows = {row["model"]: row for row in made(plan, tmp_path / "third")}
-    assert [rows[model]["against paper"] for model in ("gpt2", "other")] == ["other data", None]
+    for size in ({"facts": 17, "candidates": 9}, {"facts": 18, "candidates": 8}, {"facts": 18, "candidates": None}):
+        plan["data"]["bear"]["paper"] = size
+        rows = {row["model"]: row for row in made(plan, tmp_path / f"other {size}")}
+        assert [rows[model]["against paper"] for model in ("gpt2", "other")] == ["other data", None]
 
 
 def made(plan: dict[str, Any], folder: Path) -> list[Row]:
@@ -259,10 +269,10 @@ def test_what_a_table_of_a_plan_cannot_be(folder: Path, tmp_path: Path) -> None:
 def test_a_sample_has_fewer_timed_queries(folder: Path, tmp_path: Path) -> None:
     write_graph(tmp_path / "graph")
     model = str(folder / "models" / "gpt2")
-    file = write_preset("deer", [model], {"triples": str(tmp_path / "graph")}, tmp_path / "out", limit=20)
+    file = write_preset("deer-times", [model], {"triples": str(tmp_path / "graph")}, tmp_path / "out", limit=20)
     content = yaml.safe_load(file.read_text())
     for name in ("times-bear", "times-deer"):
-        assert content["runs"][name]["matrix"]["limit"] == [2, 4, 6, 8, 10, 12, 14, 16, 18, 20]
+        assert content["runs"][name]["matrix"]["limit"] == [2, 8, 14, 20]
     assert [table.name for table in read_plan(file, tmp_path / "out").tables] == ["table-2"]
 
 
@@ -281,11 +291,57 @@ def test_all_worlds_are_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert {"figure-6", "figure-7"} <= set(plan.skipped[-1].replace(",", " ").split())
 
 
-def test_values_next_to_the_table_of_a_study() -> None:
-    rows = (("a", 9, 0.5), ("b", 9, 0.5), ("c", 8, 0.5), ("d", 9, 0.5))
-    values = {("a", "r"): 0.54, ("a", "facts"): 9.0, ("b", "r"): 0.6, ("b", "facts"): 9.0}
-    values |= {("c", "r"): 0.5, ("c", "facts"): 9.0}
+@pytest.mark.parametrize(
+    ("r", "printed", "verdict"),
+    [
+        ((0.5, 0.4, 0.6), 0.54, "agrees"),
+        ((0.5, 0.4, 0.6), 0.56, "differs: r"),
+        ((0.5, -0.1, 0.9), 0.5, "no better than chance: r"),
+        ((0.01, 0.005, 0.02), 0.006, "agrees"),
+        ((0.01, 0.005, 0.02), 0.004, "differs: r"),
+        ((0.01, -0.1, 0.2), 0.004, "differs: r; no better than chance: r"),
+    ],
+)
+@pytest.mark.parametrize("is_own", [True, False])
+def test_values_next_to_a_number_with_an_interval(
+    r: tuple[float, ...], printed: float, verdict: str, is_own: bool
+) -> None:
+    """The tolerance of 0.05 shrinks in proportion below 5 %: to 0.006 at 0.006."""
     part = TablePart(caption="x", study="agreement", tolerance=0.05)
-    planned = PlannedTable("table-3", part, {}, {}, {}, {}, values)
-    found = with_paper(planned, Table(("model", "facts", "r"), rows), ("model",)).objects()
-    assert [row["against paper"] for row in found] == ["agrees", "differs: r", "other data", None]
+    planned = PlannedTable("table-3", part, {}, {}, {}, {}, {("a", "r"): printed})
+    own = Table(("model", "r", "low", "high"), (("a", *r), ("b", *r)), numbers={"r": ("low", "high")})
+    chance = {(("a",), "r"): 0.0} if is_own else {}
+    found = with_paper(planned, own, ("model",), chance).objects()
+    assert [row["against paper"] for row in found] == [verdict if is_own else "other data", None]
+
+
+@pytest.mark.parametrize("preset", [preset for preset in PRESETS.values() if preset.file.with_suffix(".csv").is_file()])
+def test_every_data_set_of_a_paper_states_facts_and_candidates(preset: Any) -> None:
+    content = yaml.safe_load(preset.file.read_text())
+    assert [name for name, data in content["data"].items() if data["paper"].keys() != {"facts", "candidates"}] == []
+
+
+def test_data_by_the_name_of_the_catalogue(folder: Path, tmp_path: Path) -> None:
+    """One folder is for all parts of what is published under the name."""
+    write_trex(tmp_path / "lama" / "TREx")
+    write_trex(tmp_path / "lama" / "Google_RE")
+    models = [str(folder / "models" / "bert-base-cased")]
+    places = {"LAMA": str(tmp_path / "lama"), "trex": str(folder / "trex")}
+    content = yaml.safe_load(write_preset("shaier2024", models, places, tmp_path / "out").read_text())
+    assert {name: part["data"] for name, part in content["data"].items()} == {
+        "google-re": str(tmp_path / "lama" / "Google_RE"),
+        "trex": str(folder / "trex"),
+    }
+    assert any("concept-net, squad" in line for line in content["missing"])
+    with pytest.raises(BadInput, match=mentions("nowhere")):
+        write_preset("shaier2024", models, {"LAMA": "nowhere"}, tmp_path / "none")
+
+
+def test_one_folder_for_two_data_sets_is_refused(folder: Path, tmp_path: Path) -> None:
+    """Two names of what is published as one are not two: ``wn18rr`` and ``queries`` of the preset deer."""
+    models, one = [str(folder / "models" / "gpt2")], str(folder / "trex")
+    with pytest.raises(BadInput, match=mentions("lipid-chemicals", one)):
+        write_preset("shaier2024", models, {"lipid-genes": one, "lipid-chemicals": one}, tmp_path / "out")
+    write_graph(tmp_path / "graph")
+    places = dict.fromkeys(("wn18rr", "queries"), str(tmp_path / "graph"))
+    assert write_preset("deer", models, places, tmp_path / "deer").is_file()

@@ -18,19 +18,27 @@ from tests.naive.check import check_table
 from tests.prepared import PREPARE, Prepared
 
 pytestmark = pytest.mark.slow
-CELLS = {"bear": 590, "shaier2024": 450, "sakai2024": 800, "deer": 750, "wu2023": 13_000}
+CELLS = {"bear": 590, "shaier2024": 450, "sakai2024": 800, "deer": 700, "deer-times": 30, "wu2023": 13_000}
 """Numbers that are recomputed, at least."""
-MEASURED = {"deer": ("table-2",)}
+MEASURED = {"deer-times": ("table-2",)}
 """Tables of times, which differ each time."""
 
 
-PART = {"bear": "bear-big", "shaier2024": "trex", "sakai2024": "wikidata5m", "deer": "bear", "wu2023": "questions"}
+PART = {
+    "bear": "bear-big",
+    "shaier2024": "trex",
+    "sakai2024": "wikidata5m",
+    "deer": "bear",
+    "deer-times": "triples",
+    "wu2023": "questions",
+}
 """Data that alone make some tables, and one of these."""
 OF_PART = {
     "bear": "table-4",
     "shaier2024": "table-2",
     "sakai2024": "figure-7",
     "deer": "figure-18",
+    "deer-times": "table-2",
     "wu2023": "table-6",
 }
 
@@ -58,7 +66,7 @@ def test_every_cell_equals_a_loop_over_the_files(preset: Prepared) -> None:
     """Fails for a table, a column or a row without a recomputation."""
     content = yaml.safe_load(preset.file.read_text())
     papers = preset.root / "out" / "papers"
-    recomputed: Mapping[str, Any] = import_module(f"tests.naive.{preset.name}").TABLES
+    recomputed: Mapping[str, Any] = import_module(f"tests.naive.{preset.name.replace('-', '_')}").TABLES
     made = {file.stem for file in papers.glob("[!.]*.json")}
     assert made == recomputed.keys() == content["tables"].keys()
     naive, cells = Naive(preset, preset.root / "out"), 0
@@ -101,9 +109,9 @@ def test_without_some_data_the_rest_is_made(preset: Prepared) -> None:
     part, name, out = PART[preset.name], OF_PART[preset.name], preset.root / "part"
     process = preset.begin(out, places=[part])
     code, printed = process.ended(900)
-    assert code == 1, printed[-2000:]
-    assert "unexpected" not in printed
     content = yaml.safe_load(preset.file.read_text())
+    assert code == (len(content["data"]) > 1), printed[-2000:]
+    assert "unexpected" not in printed
     missing = [line for line in printed.splitlines() if " is not here: published at " in line]
     for data in content["data"]:
         assert (data == part) != any(data in line.partition(" is not here")[0] for line in missing)

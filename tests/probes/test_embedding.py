@@ -28,6 +28,7 @@ from fathom.probes.base import few_shot_lines
 from fathom.probes.embedding import tail_prompt, tail_template
 from fathom.probes.options import EmbeddingOptions, FewShotOptions
 from fathom.probes.run import RunRequest, run
+from fathom.results.summary import summarise
 from fathom.store.folder import RunFolder
 from tests.conftest import TINY_VOCABULARY, build, make_local
 from tests.engine.test_causal import LLAMA, TREES
@@ -426,6 +427,8 @@ def test_descriptions_are_shortened_to_fit(tmp_path):
     assert max(len(text) + 1 for text in texts.values()) == 34
     assert correspond(folder.manifest["circumstances"]["notes"], "shortened entities: 2 of 8")
     assert json.loads((tmp_path / "r" / "artifacts" / "shortened.json").read_text()) == {"entities": ["n4", "n8"]}
+    described = sum(map(bool, data().candidates["entities"].descriptions))
+    assert f"|descriptions:{described} of 8 candidates|" in summarise(folder).headlines[0].accuracy.recipe
     assert {row["num_candidates"] for row in folder.predictions().to_pylist()} == {8}
     whole = run(RunRequest("embedding", model, data(), EmbeddingOptions(**options, shorten=False)), tmp_path / "whole")
     assert {row["num_candidates"] for row in whole.predictions().to_pylist()} == {6}

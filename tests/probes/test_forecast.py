@@ -111,7 +111,8 @@ def test_no_weights_are_read(planted: dict[str, str], tmp_path: Path, fathom: Co
     path = Path(shutil.copytree(planted["causal"], tmp_path / "m"))
     whole = load(path).parameters
     (path / "model.safetensors").unlink()
-    assert load_shape(str(path)).parameters == whole
+    shape = load_shape(str(path))
+    assert (shape.parameters, shape.for_each_layer) == (whole, 2.0)
     arguments = ("probe", "statement", "--model", path, "--data", "geography", "--out", tmp_path / "run", "--limit", 2)
     code, printed, _ = fathom(*arguments, "--dry-run")
     assert code == 0
@@ -168,7 +169,7 @@ def test_times_of_long_passes_are_extrapolated(planted: dict[str, str], monkeypa
 
     monkeypatch.setattr(watch, "_run", second)
     long = Pass("plain", 4, 256)
-    assert watch.seconds({long: 3.0}) == pytest.approx(3 * long.cost(16) / Pass("plain", 1, 128).cost(16))
+    assert watch.seconds({long: 3.0}) == pytest.approx(2 * 3 * long.cost(16) / Pass("plain", 1, 128).cost(16))
     assert {(part.rows, part.length) for part in parts} == {(1, 128)}
 
 

@@ -51,6 +51,7 @@ class PlanFiles(PlanFolder, PlanRights):
     plan: Path = opt(..., "YAML file: models, data, runs and studies; or a preset, such as bear or ablation.", ARGUMENT)
     models: Words = opt((), "Models of a preset, names or folders, separated by commas.", Group.MODEL)
     data: Words = opt((), "Data of a preset: NAME=FOLDER, separated by commas.", Group.DATA)
+    only: Words = opt((), "Tables to make, such as table-3, with the runs that they need.", Group.SELECTION)
     limit: int | None = opt(None, "Facts of each run of a preset, drawn at random.", Group.SELECTION, ge=1)
     device: str | None = opt(None, "Device of a preset's models: cpu, cuda, cuda:1, …", CIRCUMSTANCE)
 
@@ -109,6 +110,7 @@ def plan(options: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> N
     out = options.out
     with starting("checking the plan"):
         plan = _read_plan(options)
+        plan = plan.only(options.only) if options.only else plan
     if options.dry_run:
         from fathom.plans.forecast import forecast_table
 
@@ -131,6 +133,8 @@ def plan(options: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> N
         return
     if printed.is_for_programs:
         printed.show(result.tables, result.answer)
+    elif plan.tables:
+        say("\n".join(result.lines))
     else:
         printed.show([result.runs])
         for made in (*result.studies, *(table for table in result.papers if table.tables)):

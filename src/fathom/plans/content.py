@@ -49,14 +49,23 @@ class PlannedModel(_Part):
     model: str
 
 
-class PlannedData(_Part):
-    """A data set, with options of all its runs.
+class PaperData(BaseModel):
+    """The size of the data that a paper evaluated; None where that is unknown.
 
-    :param facts: number of facts that the published data have; numbers of other data are not compared with a paper's.
+    :param candidates: of all distinct candidate sets together.
     """
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    facts: int | None
+    candidates: int | None
+
+
+class PlannedData(_Part):
+    """A data set, with options of all its runs. :param paper: numbers of data of another size are not compared."""
+
     data: str
-    facts: int | None = None
+    paper: PaperData | None = None
     seed: Seed | None = None
 
     @property
@@ -148,8 +157,10 @@ class TablePart(BaseModel):
     :param statistics: of data sets: totals, relations, answers of several tokens, or what a graph reveals by itself.
     :param wrong: number of the most confident wrong answers of each run. :param scoring: whose.
     :param title: first words of the tables to take.
-    :param tolerance: greatest difference from the paper's value at which a number agrees.
+    :param tolerance: greatest difference from the paper's value at which a number agrees; less in proportion below
+        5 %.
     :param relative: likewise, as a share of the paper's value.
+    :param chance: what random answers score; by default computed for columns of runs, else unknown.
     :param notes: on what differs from the paper. :param needs: as of studies.
     """
 
@@ -174,6 +185,7 @@ class TablePart(BaseModel):
     keep: Words = ()
     tolerance: float = Field(0.0, ge=0)
     relative: float = Field(0.0, ge=0)
+    chance: float | None = None
     notes: tuple[str, ...] = ()
     needs: Words = ()
 

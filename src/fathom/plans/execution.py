@@ -20,6 +20,7 @@ from fathom.plans.studies import PlannedStudy, StudyResult
 from fathom.plans.tables import FOLDER, PlannedTable, make_table
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
+from fathom.results.rows import grouped
 from fathom.results.tables import Table, Tabular, write_tables
 from fathom.store.outputs import remove_written
 from fathom.studies.report.page import report
@@ -62,6 +63,13 @@ class PlanResult(Tabular):
     def answer(self) -> list[str]:
         """The conclusions of all studies, each after the study's name."""
         return [f"{study.name}: {sentence}" for study in self.studies for sentence in study.answer]
+
+    @property
+    def lines(self) -> list[str]:
+        """A line for each table, with its file, then the conclusions."""
+        made = [StudyResult(RUNS, [self.runs] if self.runs else ()), *self.studies, *self.papers]
+        tables = [(one.name, table) for one in made for table in one.tables]
+        return [f"{name}: {table.title}, rows: {len(table.rows)}" for name, table in tables] + self.answer
 
     @property
     def tables(self) -> list[Table]:
@@ -116,7 +124,7 @@ def carry_out(
     runs = {run.name: (run, by_step[id(run.step)]) for run in plan.runs}
     table = runs_table([(name, state) for name, (_, state) in runs.items()])
     write_tables(lambda _: [table], out, RUNS, overwrite=overwrite)
-    for folder in (STUDIES, FOLDER):  # of studies and tables that the plan no longer has
+    for folder in () if plan.is_part else (STUDIES, FOLDER):  # of studies and tables that the plan no longer has
         remove_written(out / folder)
     studies = [_attempt(planned.name, partial(_study, planned, runs, out, overwrite)) for planned in plan.studies]
     named = [(planned.study.name, result) for planned, result in zip(plan.studies, studies, strict=True)]
@@ -155,7 +163,26 @@ def _study(
     else:
         findings = study.analyse(folders, **dict(planned.options))
     study.save(findings, out / STUDIES / name, overwrite)
-    return StudyResult(name, study.tables(findings), study.conclude(findings))
+    tables = [_by_names_of_plan(table, members) for table in study.tables(findings)]
+    return StudyResult(name, tables, study.conclude(findings), runs=planned.runs)
+
+
+def _by_names_of_plan(table: Table, members: Sequence[tuple[PlannedStep, StepState]]) -> Table:
+    """Call data as the plan does, which a paper's values know, instead of by their folder."""
+    named = grouped(
+        (str(state.run.manifest["identity"]["data"]["name"]), run.keys["data"])
+        for run, state in members
+        if state.run is not None and "data" in run.keys
+    )
+    names = {folder: own[0] for folder, own in named.items() if len(set(own)) == 1}
+    rows = [
+        tuple(
+            names.get(str(cell), cell) if name == "data" else cell
+            for name, cell in zip(table.columns, row, strict=True)
+        )
+        for row in table.rows
+    ]
+    return replace(table, rows=tuple(rows))
 
 
 def _table(

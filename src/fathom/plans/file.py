@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from fathom.base.errors import BadInput, alike
+from fathom.base.errors import BadInput, alike, refuse
 from fathom.base.options import Given, Options, nearest, option_faults, options_of
 from fathom.data.formats import locate
 from fathom.plans.content import (
@@ -42,7 +42,11 @@ FOR_ALL = ("part", "engine")
 
 
 class Plan(NamedTuple):
-    """A checked plan. :param missing: data that are not here. :param skipped: what no model is for; a line each."""
+    """A checked plan.
+
+    :param missing: data that are not here. :param skipped: what no model is for; a line each.
+    :param is_part: whether it makes some of its tables alone.
+    """
 
     file: Path
     title: str
@@ -51,6 +55,20 @@ class Plan(NamedTuple):
     tables: list[PlannedTable]
     missing: Sequence[str] = ()
     skipped: Sequence[str] = ()
+    is_part: bool = False
+
+    def only(self, names: Sequence[str]) -> Plan:
+        """Return the part that makes some tables. :raises BadInput: a table that it cannot make."""
+        known = {table.name: table for table in self.tables}
+        unknown = [f"--only {name}: {nearest(name, known)}" for name in names if name not in known]
+        refuse([*unknown, *self.missing] if unknown else ())
+        tables = [known[name] for name in names]
+        needed = {table.part.study for table in tables}
+        studies = [study for study in self.studies if needed & {study.study.name, study.name.partition("/")[0]}]
+        runs = {run for table in tables for runs in table.runs.values() for run in runs}
+        runs.update(run for study in studies for run in study.runs)
+        made = [run for run in self.runs if run.name in runs]
+        return self._replace(runs=made, studies=studies, tables=tables, missing=(), skipped=self.missing, is_part=True)
 
     @property
     def steps(self) -> list[Step]:

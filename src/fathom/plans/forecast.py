@@ -74,6 +74,8 @@ def _state(step: Step) -> tuple[str, float]:
 def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
     """Estimate each run that is left; runs that differ in their seed alone, and trainings in their world, share one.
 
+    Timed runs that differ in their number of queries are estimated as long as the longest.
+
     :raises BadInput: as :func:`run_states`.
     """
     from fathom.probes.run.forecast import Forecaster
@@ -119,7 +121,8 @@ def _table(
     from fathom.probes.run.forecast import duration
 
     left = [(state, state.step) for state in states if state.left and state.step is not None]
-    left.sort(key=lambda pair: pair[1].model)  # the shape of each model is opened once
+    # The shape of each model is opened once, and of timed runs the one of the most queries estimated.
+    left.sort(key=lambda pair: (pair[1].model, -(getattr(pair[1].options, "limit", None) or 0)))
     rows: dict[str, dict[str, Any]] = {state.run: {"run": state.run, "state": state.state} for state in states}
     unestimated = ", ".join(state.run for state in states if state.step is None)
     notes = dict.fromkeys([*about, f"not estimated: {unestimated}"] if unestimated else about)

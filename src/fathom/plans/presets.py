@@ -75,7 +75,7 @@ def fill_preset(
 ) -> Given:
     """Return a preset as a plan of some models.
 
-    :param places: folders of data, by their names in the preset.
+    :param places: folders of data, by their names in the preset or in the catalogue.
     :raises BadInput: no such preset, model or data; none of its data is here.
     """
     file = find_preset(name)
@@ -155,20 +155,25 @@ def _fill_studies(studies: dict[str, Given], kinds: Mapping[str, set[str]]) -> d
 def _fill_data(content: Given, places: Mapping[str, str], limit: int | None) -> dict[str, Given]:
     """Set places and limits of data, and remove those that are not here. :returns: their needs, by name."""
     planned: dict[str, Given] = content["data"]
+    of_catalogue = {name: str(part.get("needs", {}).get("entry")) for name, part in planned.items()}
+    known = [*planned, *dict.fromkeys(filter(catalogue().get, of_catalogue.values()))]
     refuse(
-        f"--data {name}: expected NAME=FOLDER, NAME one of {', '.join(planned)}"
-        for name in places
-        if name not in planned
+        f"--data {name}: expected NAME=FOLDER, NAME one of {', '.join(known)}" for name in places if name not in known
     )
     missing: dict[str, Given] = {}
+    published: dict[Path, str] = {}
     for name, part in list(planned.items()):
-        needs = part.pop("needs", {})
-        part["data"] = absolute(places.get(name, part["data"]))
+        needs, entry = part.pop("needs", {}), of_catalogue[name]
+        own = part["data"]
+        inside = str(Path(places[entry]) / Path(own).relative_to(entry)) if entry in places else own
+        part["data"] = absolute(places.get(name, inside))
+        if name in places and published.setdefault(Path(part["data"]).resolve(), own) != own:
+            raise BadInput(f"--data {name}={places[name]}: another name has the same folder: give {own} its own")
         part.update({} if limit is None else {"limit": limit})
         try:
             locate(part["data"])
         except BadInput:
-            if name in places:
+            if name in places or not Path(places.get(entry, ".")).exists():
                 raise
             missing[name] = needs
             del planned[name]

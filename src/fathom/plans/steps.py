@@ -99,7 +99,7 @@ class Step:
 
     @property
     def work(self) -> str:
-        """What its time depends on: steps of equal work share an estimate."""
+        """What its time depends on: steps of equal work share an estimate; timed ones that of the most queries."""
         raise NotImplementedError
 
     def forecast(self, opened: Opened, forecaster: Forecaster) -> Any:
@@ -239,7 +239,8 @@ class ProbeStep(Step):
     @property
     def work(self) -> str:
         content = self.data.content_hash if isinstance(self.data, QuerySet) else self.data
-        return repr((self.probe, self.model, content, self.options.model_copy(update={"seed": 0})))
+        alike = {"seed": 0} | ({"limit": None} if self.exclusive else {})
+        return repr((self.probe, self.model, content, self.options.model_copy(update=alike)))
 
     def forecast(self, opened: Opened, forecaster: Forecaster) -> Forecast:
         return forecaster.forecast(self._request(opened))

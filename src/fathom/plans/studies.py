@@ -37,12 +37,13 @@ class PlannedStudy(NamedTuple):
 
 
 class StudyResult(NamedTuple):
-    """The result of a study, or of a table of a paper."""
+    """The result of a study, or of a table of a paper. :param runs: names of those that it analysed."""
 
     name: str
     tables: Sequence[Table] = ()
     answer: Sequence[str] = ()
     why: str = ""
+    runs: Sequence[str] = ()
 
 
 def plan_studies(

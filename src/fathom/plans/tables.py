@@ -9,6 +9,7 @@ import csv
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,21 +19,24 @@ from fathom.base.reading import read_text
 from fathom.data.graph.queries import graph_of
 from fathom.engine.models.parts import load_tokenizer
 from fathom.engine.scoring.tokens import token_counter
-from fathom.plans.content import PlanContent, PlanFaults, TablePart, path_from
+from fathom.plans.content import PaperData, PlanContent, PlanFaults, TablePart, path_from
 from fathom.plans.kinds import values_of_preset
 from fathom.plans.steps import Opened, PlannedStep, StepState
 from fathom.plans.studies import StudyResult, matching
-from fathom.plans.wide import SPREAD, Key, Row, wide_table
+from fathom.plans.wide import SPREAD, Basis, Key, Row, Values, text_of, wide_table
 from fathom.results.answers import error_table
 from fathom.results.datasets import data_tables, leakage_tables
+from fathom.results.facts import RunFacts
+from fathom.results.loading import NOT_COMPARED
+from fathom.results.rows import Rows
 from fathom.results.tables import Table
 
 FOLDER = "papers"
 VALUES = ("table", "where", "row", "column", "value")
 """Header of a file of values. *where* is for readers: the table, or the section with the value in its text."""
-FACTS = "facts"
+SMALL = 0.05
+"""Value of a paper below which the tolerance is less in proportion."""
 PAPER, AGREES = "paper", "against paper"
-Values = Mapping[tuple[str, str], float]
 
 
 class PlannedTable(NamedTuple):
@@ -48,7 +52,7 @@ class PlannedTable(NamedTuple):
     runs: Mapping[str, Sequence[str]]
     data: Mapping[str, str]
     models: Mapping[str, str]
-    facts: Mapping[str, int]
+    sizes: Mapping[str, PaperData]
     values: Values
 
     @property
@@ -76,7 +80,7 @@ def plan_tables(
             ("values",), f"{content.values}: no table '{unknown}' under tables; {nearest(unknown, content.tables)}"
         )
     models = {name: path_from(part.model, base) for name, part in content.models.items()}
-    facts = {name: part.facts for name, part in content.data.items() if part.facts is not None}
+    sizes = {name: part.paper for name, part in content.data.items() if part.paper is not None}
     planned = []
     for name, part in content.tables.items():
         add = partial(faults.add_at, "tables", name)
@@ -97,7 +101,7 @@ def plan_tables(
         nothing = (runs_of and len(empty) == len(runs_of)) or (part.complete and empty) or (part.data and not data)
         nothing = nothing or (part.study and part.study not in studies) or not content.data.keys() >= set(part.needs)
         if not (nothing and content.is_partial):
-            planned.append(PlannedTable(name, part, runs_of, data, models, facts, values.get(name, {})))
+            planned.append(PlannedTable(name, part, runs_of, data, models, sizes, values.get(name, {})))
     return planned
 
 
@@ -131,6 +135,7 @@ def make_table(
         return [_of_runs(planned, runs)]
     if part.statistics:
         return [_joined(planned, opened)]
+    results: list[StudyResult] = []
     if part.study:
         of_name = [result for _, result in studies if result.name.partition("/")[0] == part.study]
         results = of_name or [result for name, result in studies if name == part.study]
@@ -147,14 +152,43 @@ def make_table(
         replace(table, title=", ".join(filter(None, (planned.title, of, table.title if len(taken) > 1 else ""))))
         for of, table in taken
     ]
-    return [with_paper(planned, table, part.rows) for table in named]
+    members = [runs[name] for _, result in studies if result in results for name in result.runs]
+    return [with_paper(planned, table, part.rows, _of_papers_data(planned, table, members)) for table in named]
+
+
+def _of_papers_data(
+    planned: PlannedTable, table: Table, members: Sequence[tuple[PlannedStep, StepState]]
+) -> dict[tuple[Key, str], float | None]:
+    """Return what random answers score in the cells of a study whose runs are of the paper's own data."""
+    is_own = [(run.keys, _is_of_paper(planned, run, state)) for run, state in members if planned.values]
+    chance: dict[tuple[Key, str], float | None] = {}
+    for key, row in zip(_keys_of(table, planned.part.rows), table.objects(), strict=True):
+        about = {name: row[name] for name in ("model", "data") if name in row}
+        of_row = [own for keys, own in is_own if about.items() <= keys.items()]
+        if of_row and all(of_row):
+            chance |= dict.fromkeys(((key, name) for name in table.columns), planned.part.chance)
+    return chance
+
+
+def _is_of_paper(planned: PlannedTable, run: PlannedStep, state: StepState) -> bool:
+    size = planned.sizes.get(run.keys.get("data", ""))
+    if size is None or state.run is None:
+        return False
+    rows = Rows(state.run, False, run.step.options.cluster, NOT_COMPARED)
+    return Basis.of(RunFacts(state.run, rows, rows.scorings[0], "")).is_of(size)
+
+
+def _keys_of(table: Table, keys: Sequence[str]) -> list[Key]:
+    """Return the names of each row. :param keys: columns that have them."""
+    return [tuple(str(row[name] or "") for name in keys if name in row) for row in table.objects()]
 
 
 def _wrong(run: PlannedStep, state: StepState, part: TablePart) -> Table:
     assert state.run is not None
     table = error_table(state.run, part.wrong)
     rows = tuple(row for row in table.rows if row[0] == part.scoring or not part.scoring)
-    return replace(table, rows=rows, title=f"{table.title}, {run.keys.get('model', run.name)}")
+    shown = table.hidden - {"gold_probability"}
+    return replace(table, rows=rows, title=f"{table.title}, {run.keys.get('model', run.name)}", hidden=shown)
 
 
 def _kept(table: Table, keep: Sequence[str]) -> Table:
@@ -179,7 +213,8 @@ def _joined(planned: PlannedTable, opened: Opened) -> Table:
             cells = {f"{name} {head}": cell for head, cell in row.items() if head != key and head in (keep or row)}
             rows.setdefault(str(row[key]), {key: str(row[key])}).update(cells)
         formats |= {f"{name} {head}": form for head, form in table.formats.items()}
-    return with_paper(planned, Table.of(rows.values(), planned.title, notes, formats=formats), (key,))
+    table = Table.of(rows.values(), planned.title, notes, formats=formats)
+    return with_paper(planned, table, (key,), dict.fromkeys(product(_keys_of(table, (key,)), table.columns)))
 
 
 def _statistics(planned: PlannedTable, opened: Opened) -> Iterator[tuple[str, Table]]:
@@ -201,45 +236,48 @@ def _of_runs(planned: PlannedTable, runs: Mapping[str, tuple[PlannedStep, StepSt
     lacking = ", ".join(name for name in wanted if name not in finished)
     if not finished:
         raise BadInput(f"needs runs that failed or are missing: {lacking}")
-    part, wide = planned.part, wide_table(planned.part, planned.runs, finished, planned.facts)
-    notes = [f"without runs that failed or are missing: {lacking}"] if lacking else []
+    part, wide = planned.part, wide_table(planned.part, planned.runs, finished, planned.sizes, planned.values)
+    notes = [*([f"without runs that failed or are missing: {lacking}"] if lacking else []), *wide.notes]
     spreads = [name for name in wide.columns if f"{name} {SPREAD}" in wide.columns]
     if spreads:
         notes.append(f"{SPREAD}: standard deviation over the templates")
     rows = [dict(zip(part.rows, key, strict=True)) | row for key, row in wide.rows.items()]
     table = Table.of(rows, planned.title, notes, columns=[*part.rows, *part.about, *wide.columns])
     forms = {f"{name} {SPREAD}": table.formats[name] for name in spreads if name in table.formats}
-    return with_paper(planned, replace(table, formats={**table.formats, **forms}), part.rows, wide.other)
+    return with_paper(planned, replace(table, formats={**table.formats, **forms}), part.rows, wide.chance)
 
 
 def with_paper(
-    planned: PlannedTable, table: Table, keys: Sequence[str], other: Collection[tuple[Key, str]] = ()
+    planned: PlannedTable, table: Table, keys: Sequence[str], chance: Mapping[tuple[Key, str], float | None]
 ) -> Table:
     """Add the paper's values after the columns that have any, and whether the row's numbers agree with them.
 
-    :param keys: columns that name a row. :param other: rows and columns of samples and of other data than the paper's;
-        a column of numbers of *facts* says so as well.
+    :param keys: columns that name a row.
+    :param chance: what random answers score in the cells of the paper's own data; None where that is unknown.
     """
     part, names = planned.part, table.columns
-    rows = [dict(zip(names, row, strict=True)) for row in table.rows]
-    keyed = [tuple(str(row[name] or "") for name in keys if name in row) for row in rows]
-    texts = [" ".join(filter(None, key)).casefold() for key in keyed]
-    values = [{name: planned.values.get((text, name.casefold())) for name in names} for text in texts]
-    counts = FACTS if FACTS not in table.numbers else ""
-    printed = [name for name in names if name != counts and any(of_paper[name] is not None for of_paper in values)]
+    keyed = _keys_of(table, keys)
+    values = [{name: planned.values.get(text_of(key, name)) for name in names} for key in keyed]
+    printed = [name for name in names if any(of_paper[name] is not None for of_paper in values)]
     if not printed:
         return replace(table, notes=(*table.notes, *part.notes))
     last = {[name, *table.numbers.get(name, ())][-1]: name for name in printed}
     columns = [column for name in names for column in (name, *([f"{last[name]} {PAPER}"] if name in last else []))]
     cells = []
-    for key, row, of_paper in zip(keyed, rows, values, strict=True):
-        comparable = {
-            name: value for name in printed if (value := of_paper[name]) is not None and row[name] is not None
+    for key, own, of_paper in zip(keyed, table.rows, values, strict=True):
+        row: Row = dict(zip(names, own, strict=True))
+        known = {
+            name: value
+            for name in printed
+            if (value := of_paper[name]) is not None and row[name] is not None and SPREAD not in name
         }
-        comparable = {name: value for name, value in comparable.items() if SPREAD not in name}
-        is_other = of_paper.get(counts) not in (None, row.get(counts))
-        compared = {name: value for name, value in comparable.items() if not is_other and (key, name) not in other}
-        verdict = _verdict(part, row, compared) if compared else "other data" if comparable else None
+        compared = {name: value for name, value in known.items() if (key, name) in chance}
+        verdicts = {
+            "differs": [name for name, value in compared.items() if not _is_near(part, row[name], value)],
+            "no better than chance": [name for name in compared if _has(table, row, name, chance[key, name])],
+        }
+        texts = [f"{verdict}: {', '.join(of)}" for verdict, of in verdicts.items() if of]
+        verdict = "; ".join(texts) or "agrees" if compared else "other data" if known else None
         row |= {f"{name} {PAPER}": _like(row[name], of_paper[name]) for name in printed}
         cells.append((*(row[name] for name in columns), verdict))
     formats = {f"{name} {PAPER}": table.formats[name] for name in printed if name in table.formats}
@@ -258,17 +296,21 @@ def _like(cell: object, value: float | None) -> float | None:
     return int(value) if isinstance(cell, int) and value is not None and value.is_integer() else value
 
 
-def _verdict(part: TablePart, row: Row, values: Mapping[str, float]) -> str:
-    """Return whether a row agrees with the paper, or in which columns it differs. :param values: the paper's."""
-    differing = [
-        name
-        for name, value in values.items()
-        if not abs(row[name] - value) <= max(part.tolerance, part.relative * abs(value)) + 1e-12
-    ]
-    return f"differs: {', '.join(differing)}" if differing else "agrees"
+def _is_near(part: TablePart, found: float, value: float) -> bool:
+    """Return whether a number is within the tolerance of the paper's value."""
+    share = 1.0 if part.statistics else min(1.0, abs(value) / SMALL)
+    return abs(found - value) <= max(part.tolerance * share, part.relative * abs(value)) + 1e-12
+
+
+def _has(table: Table, row: Row, name: str, chance: float | None) -> bool:
+    """Return whether the interval of a number contains what random answers score."""
+    ends = [row[end] for end in table.numbers.get(name, ())[:2]]
+    return chance is not None and len(ends) == 2 and None not in ends and ends[0] <= chance <= ends[1]
 
 
 def _tolerance(part: TablePart) -> str:
     ways = [f"{part.tolerance:g}"] * (part.tolerance > 0) + [f"{100 * part.relative:.0f} %"] * (part.relative > 0)
-    within = f"agrees: within {' or '.join(ways) or 'rounding'} of the paper's value"
-    return f"{within}; other data: of a sample, or of another number of facts than the paper's"
+    below = f", below {100 * SMALL:.0f} % in proportion" if part.tolerance and not part.statistics else ""
+    within = f"agrees: within {' or '.join(ways) or 'rounding'} of the paper's value{below}"
+    other = "other data: a sample, or another or an unknown number of facts or candidates"
+    return within if part.statistics else f"{within}; {other}; no better than chance: the interval contains it"

@@ -10,9 +10,9 @@ import numpy as np
 
 from fathom.base.errors import BadInput
 from fathom.engine.models.base import Attention
-from fathom.plans.content import ColumnPart, TablePart
+from fathom.plans.content import ColumnPart, PaperData, TablePart
 from fathom.plans.steps import PlannedStep
-from fathom.results.baselines import baselines
+from fathom.results.baselines import random_order
 from fathom.results.estimates import OVER_MODELS, Estimate, against_baseline, combined, measure, point_estimate
 from fathom.results.facts import RunFacts
 from fathom.results.loading import NOT_COMPARED
@@ -25,6 +25,27 @@ TYPES = {Attention.CAUSAL: "CLM", Attention.BIDIRECTIONAL: "MLM", Attention.SEQ2
 PLACE, SPREAD, RANDOM, AVERAGE, TEMPLATE = "place", "±", "random", "average", "template"
 Row = dict[str, Any]
 Key = tuple[str, ...]
+Values = Mapping[tuple[str, str], float]
+
+
+class Basis(NamedTuple):
+    """The facts of a run and its distinct candidate sets. :param scored: facts with a score, each with its set."""
+
+    facts: int
+    candidates: int
+    scored: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, facts: RunFacts) -> Basis:
+        """Return those of a run."""
+        scored = facts.at(facts.scored_facts).tolist()
+        sizes = {facts.spaces[place]: float(facts.sizes[place]) for place in scored}
+        pairs = frozenset((facts.facts[place], facts.spaces[place]) for place in scored)
+        return cls(len(facts.facts), int(np.nansum([*sizes.values()])), pairs)
+
+    def is_of(self, paper: PaperData | None) -> bool:
+        """Return whether the data may be those of a paper; they are not if their size is unknown."""
+        return paper is not None and (self.facts, self.candidates) == (paper.facts, paper.candidates)
 
 
 class Wide(NamedTuple):
@@ -32,27 +53,43 @@ class Wide(NamedTuple):
 
     :param rows: by their key, which are the first cells of each.
     :param columns: after those of the key.
-    :param other: rows and columns of samples and of other data than the paper's.
+    :param chance: what random answers score in the cells of the paper's own data; None where that is unknown.
+    :param bases: of the columns, by model and data.
     """
 
     rows: dict[Key, Row]
     columns: list[str]
-    other: set[tuple[Key, str]]
+    chance: dict[tuple[Key, str], float | None]
+    bases: dict[tuple[str, str], dict[Basis, list[str]]]
+
+    @property
+    def notes(self) -> list[str]:
+        """A line for each model and data whose columns rest on different facts or candidates."""
+        return [
+            f"{' '.join(filter(None, about))}: columns rest on different facts or candidates: "
+            + "; ".join(
+                f"{' and '.join(dict.fromkeys(titles))} on {len(basis.scored):,} facts, {basis.candidates:,} candidates"
+                for basis, titles in bases.items()
+            )
+            for about, bases in self.bases.items()
+            if len(bases) > 1
+        ]
 
 
 def wide_table(
     part: TablePart,
     runs_of: Mapping[str, Sequence[str]],
     runs: Mapping[str, tuple[PlannedStep, RunFolder]],
-    facts: Mapping[str, int],
+    sizes: Mapping[str, PaperData],
+    values: Values,
 ) -> Wide:
     """Compute a table of runs.
 
     :param runs: the finished ones; cells of others stay empty.
-    :param facts: numbers of facts of the paper's data, by name.
+    :param sizes: of the paper's data, by name. :param values: the paper's, by row and column, in lower case.
     :raises BadInput: a run has several scorings and the column names none, or lacks a metric or key.
     """
-    table = Wide({}, [], set())
+    table = Wide({}, [], {}, {})
     names: dict[str, dict[str, None]] = {title: {} for title in part.columns}
     every = dict.fromkeys((key for run, _ in runs.values() for key in run.keys), "")
     for name in dict.fromkeys(run for title in part.columns for run in runs_of[title] if run in runs):
@@ -61,10 +98,12 @@ def wide_table(
         rows = Rows(folder, False, options.cluster, NOT_COMPARED)
         for title, column in part.columns.items():
             if name in runs_of[title]:
-                run_facts = RunFacts(folder, rows, _scoring(rows, column, name), keys.get("model", ""))
-                expected = facts.get(keys.get("data", ""))
-                is_other = options.limit is not None if expected is None else expected != len(run_facts.facts)
-                _add(table, names[title], part, title, run_facts, keys, is_other)
+                model, data = keys.get("model", ""), keys.get("data", "")
+                run_facts = RunFacts(folder, rows, _scoring(rows, column, name), model)
+                bases, basis = table.bases.setdefault((model, data), {}), Basis.of(run_facts)
+                bases.setdefault(basis, []).append(title)
+                printed = values if basis.is_of(sizes.get(data)) else {}
+                _add(table, names[title], part, title, run_facts, keys, printed)
     for title, column in part.columns.items():
         if PLACE in column.metrics:
             _add_places(table.rows, list(names[title]), column)
@@ -76,6 +115,11 @@ def wide_table(
     }
     averages = {_key(AVERAGE, part): _averages(table)} if part.average else {}
     return table._replace(rows=ordered | averages)
+
+
+def text_of(key: Sequence[str], column: str) -> tuple[str, str]:
+    """Return row and column of a cell as the values of a paper name them."""
+    return " ".join(filter(None, key)).casefold(), column.casefold()
 
 
 def _key(name: str, part: TablePart) -> Key:
@@ -104,9 +148,12 @@ def _add(
     title: str,
     facts: RunFacts,
     named: Mapping[str, str],
-    is_other: bool,
+    printed: Values,
 ) -> None:
-    """Add the cells of one run in one column. :param names: of the column's parts, extended."""
+    """Add the cells of one run in one column.
+
+    :param names: of the column's parts, extended. :param printed: by the paper, on the same data.
+    """
     column = part.columns[title]
     about = {"type": TYPES.get(facts.attention), "parameters": facts.parameters}  # type: ignore[call-overload]
     if column.only:
@@ -122,10 +169,11 @@ def _add(
             name = " ".join(filter(None, (keys.get(column.each, ""), title, head)))
             names.setdefault(name)
             row[name] = number.shown(part.form) if part.form and isinstance(number, Estimate) else number
-            if part.random and name not in table.rows.setdefault(random, {}):
-                table.rows[random][name] = _guess(part_facts, column, head)
-            if is_other:
-                table.other.update([(row_key, name), (random, name)])
+            compared = [key for key in (row_key, random) if text_of(key, name) in printed]
+            guess = _guess(part_facts, column, head) if compared or part.random else None
+            table.chance.update(((key, name), guess) for key in compared)
+            if part.random:
+                table.rows.setdefault(random, {}).setdefault(name, guess)
 
 
 def _parts(facts: RunFacts, keys: Sequence[str], named: Mapping[str, str]) -> Iterator[tuple[dict[str, str], RunFacts]]:
@@ -170,7 +218,7 @@ def _guess(facts: RunFacts, column: ColumnPart, head: str) -> float | None:
     name = next((name for name in column.metrics if _head(name, column) == head), PLACE)
     if name == PLACE or not metric(name).has_baselines:
         return None
-    [others] = metric(name).columns(baselines(facts.rows)[RANDOM])
+    [others] = metric(name).columns(random_order(facts.rows))
     found = against_baseline(facts.rows, metric(name), facts.places, others, RANDOM, fixed=True)
     return None if found is None else found[0]
 

@@ -152,7 +152,9 @@ class EmbeddingProbe(ShardedProbe):
         return text_vectors(self.model, texts, self.bos, self.pooling, self.budget).vectors
 
     def circumstances(self) -> Facts:
-        return {"encoded_candidate_texts": self._encoded, **super().circumstances()}
+        described = [text for space in self._used for text in space.descriptions or ()]
+        texts = f"{sum(map(bool, described))} of {sum(map(len, self._used))} candidates"
+        return {"encoded_candidate_texts": self._encoded, "descriptions": texts, **super().circumstances()}
 
     def _notes(self) -> list[str]:
         kinds = (("not encoded", self._without, "no vector"), ("shortened", self._shortened, "descriptions cut to fit"))

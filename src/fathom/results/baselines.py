@@ -152,17 +152,22 @@ class RandomOrder:
 
 def baselines(rows: Rows) -> dict[str, BaselineRanks | RandomOrder]:
     """Return the baselines by name; those that are undefined are NaN throughout."""
-    golds = np.array([len(gold) for gold in rows.gold], dtype=float)[rows.query]
-    filtered = np.array(rows.filtered, dtype=float)[rows.query]
-    ranked = rows.number_of_candidates > 0
-    others = np.where(ranked, np.maximum(rows.number_of_candidates - golds - filtered, 0), 0)
-    each: dict[str, BaselineRanks | RandomOrder] = {"random": RandomOrder(others, np.where(ranked, golds, 0))}
+    each: dict[str, BaselineRanks | RandomOrder] = {RANDOM: random_order(rows)}
     by_frequency = not np.isnan(rows.by_frequency).all()
     ranks = rows.by_frequency if by_frequency else _by_majority(rows)
     each[FREQUENCY if by_frequency else "majority"] = BaselineRanks(ranks[:, rows.query])
     if any(NGRAM in groups for groups in rows.groups):
         each[NGRAM_MODEL] = BaselineRanks(_by_ngrams(rows)[:, rows.query])
     return {**each, "names": BaselineRanks(_by_names(rows))}
+
+
+def random_order(rows: Rows) -> RandomOrder:
+    """Return the ranks of random guessing."""
+    golds = np.array([len(gold) for gold in rows.gold], dtype=float)[rows.query]
+    filtered = np.array(rows.filtered, dtype=float)[rows.query]
+    ranked = rows.number_of_candidates > 0
+    others = np.where(ranked, np.maximum(rows.number_of_candidates - golds - filtered, 0), 0)
+    return RandomOrder(others, np.where(ranked, golds, 0))
 
 
 def why_no_names(rows: Rows, ranked: Mapping[str, BaselineRanks | RandomOrder]) -> str:

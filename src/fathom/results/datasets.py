@@ -129,16 +129,17 @@ def _totals(queryset: QuerySet) -> Table:
             name,
             len(queries),
             len({query.relation for query in queries}),
+            len(queries) / max(1, len({query.relation for query in queries})),
             sum(query.unscored is not None for query in queries),
             random_baseline(data, queries),
         )
         for name, data, queries in (*parts, *_pooled(queryset))
     )
     return Table(
-        ("part", "instances", "relations", "unscored", "random baseline"),
+        ("part", "instances", "relations", "per relation", "unscored", "random baseline"),
         tuple(rows),
         title=_title(queryset),
-        formats={"random baseline": ".2%"},
+        formats={"random baseline": ".2%", "per relation": ",.1f"},
         notes=tuple(map(_shortened, queryset.notes)),
     )
 

@@ -401,6 +401,7 @@ def recipe(rows: Rows, metric: str, scoring: str, templates: Iterable[int] | Non
         "templates": ",".join(map(str, templates)),
         "ties": "expected",
         **({"first token": f"{resolved['bos_token']} (EOS, as there is no BOS)"} if resolved.get("bos_is_eos") else {}),
+        **({"descriptions": rows.descriptions} if rows.descriptions else {}),
         "model": "@".join(filter(None, (model.get("name"), model.get("content_hash")))),
         "dtype": model.get("dtype"),
         "fathom": rows.identity.get("version"),

@@ -496,8 +496,8 @@ def common_facts(outcomes: Sequence[RunFacts], same_candidates: bool = True) -> 
                 mine, theirs = first.place[fact], other.place[fact]
                 raise BadInput(
                     f"{first.path} ranked {fact} among {first.sizes[mine]:.0f} candidates, {other.path} among "
-                    f"{other.sizes[theirs]:.0f} others: use the same --pool, --candidates, --single-token and "
-                    "selection for both, of names that both can rank"
+                    f"{other.sizes[theirs]:.0f} others: use the same --pool, --candidates, --single-token, "
+                    "--trailing-space and selection for both"
                 )
     return both
 

@@ -105,6 +105,7 @@ class Rows:
         manifest = run.manifest
         self.identity: Mapping[str, Any] = manifest["identity"]
         self.declared = read_declarations(manifest)
+        self.descriptions = manifest.get("circumstances", {}).get("descriptions")
         self.candidates = run.candidates()
         self.table = run.predictions() if with_scores else run.predictions(without=("scores", *without))
         self.cluster = cluster

@@ -446,24 +446,27 @@ class _Builder:
     def write(self, folder: Path, rows: Path) -> list[Frequencies]:
         """Write the data set, the sample for the reviewers, and how often each entity occurs."""
         samples = {type_: Reservoir(self.options.sample, f"{self.options.seed} {type_}") for type_ in self.listed.types}
-        write_native(folder, self._facts(rows, samples), self._relations())
+        types = [type_ for type_ in self.listed.types if self._candidates(type_)]
+        places = {folder / type_: [type_] for type_ in types} if self.options.each_type else {folder: types}
+        for place, own in places.items():
+            place.mkdir(exist_ok=True)
+            write_native(place, self._facts(rows, samples, own), self._relations(own))
         counted = (
             {"type": entity.type, "id": entity.id, "name": entity.name, "sentences": self._sentences[number]}
             for number, entity in enumerate(self.listed.entities)
         )
         write_json_lines(folder / "entities.jsonl", counted)
         write_sheet(folder / REVIEW_FILE, SENTENCES, (row for sample in samples.values() for row in sample.in_order()))
-        by_type = {type_: [self._sentences[n] for n in self._candidates(type_)] for type_ in self.listed.types}
+        by_type = {type_: [self._sentences[n] for n in self._candidates(type_)] for type_ in types}
         return [
             Frequencies(type_, sum(counts), len(counts), fmean(counts), pstdev(counts), max(counts), min(counts))
             for type_, counts in by_type.items()
-            if counts
         ]
 
-    def _facts(self, rows: Path, samples: Mapping[str, Reservoir]) -> Iterator[Json]:
-        """Return facts, and offer each to the sample of its type."""
+    def _facts(self, rows: Path, samples: Mapping[str, Reservoir], types: Collection[str]) -> Iterator[Json]:
+        """Return facts of some types, and offer each to the sample of its type."""
         numbers: Counter[str] = Counter()
-        for row in rows_in(rows):
+        for row in (row for row in rows_in(rows) if self.listed.entities[row.entity].type in types):
             entity = self.listed.entities[row.entity]
             id_ = f"{entity.type}/{numbers[entity.type]}"
             numbers[entity.type] += 1
@@ -480,11 +483,11 @@ class _Builder:
                 | _by_ngrams(row),
             }
 
-    def _relations(self) -> Iterator[Json]:
-        for type_ in self.listed.types:
-            if entities := [self.listed.entities[number] for number in self._candidates(type_)]:
-                candidates = [e.name if e.id == e.name else {"id": e.id, "name": e.name} for e in entities]
-                yield {"relation": type_, "candidates": candidates}
+    def _relations(self, types: Collection[str]) -> Iterator[Json]:
+        for type_ in types:
+            entities = [self.listed.entities[number] for number in self._candidates(type_)]
+            candidates = [e.name if e.id == e.name else {"id": e.id, "name": e.name} for e in entities]
+            yield {"relation": type_, "candidates": candidates}
 
     def manifest(self, steps: list[CountedStep], frequencies: list[Frequencies], notes: list[str]) -> Json:
         """Return what the folder can be built from again, without times and names of machines."""

@@ -206,8 +206,12 @@ def inserted_spans(
     return Spans(rows[order], starts[order], ends[order])
 
 
-def check_comparable_worlds(folder: Path, worlds: Sequence[str], graph: KnowledgeGraph, seed: int) -> None:
+def check_comparable_worlds(
+    folder: Path, worlds: Sequence[str], graph: KnowledgeGraph, seed: int, sought: str = ""
+) -> None:
     """Check that existing worlds in *folder*, by name, are comparable.
+
+    :param sought: which mentions they must have exchanged; "" for any.
 
     :raises BadInput: a world is of another graph or seed, or was built by a version with other options.
     """
@@ -218,6 +222,7 @@ def check_comparable_worlds(folder: Path, worlds: Sequence[str], graph: Knowledg
         lacking = ", ".join(sorted(WorldOptions.model_fields.keys() - manifest["options"].keys()))
         faults += [f"{place}: made of another graph ({content}, expected {wanted})"] * (content != wanted)
         faults += [f"{place}: made with seed {manifest['seed']}, expected {seed}"] * (manifest["seed"] != seed)
+        faults += [f"{place}: made without --sought {sought}"] * (sought not in ("", manifest["options"].get("sought")))
         faults += [f"{place}: made by an earlier version, which had no option {lacking}"] * bool(lacking)
     refuse([f"{fault}: delete the world with what was trained on it, or choose another folder" for fault in faults])
 

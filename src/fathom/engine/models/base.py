@@ -160,6 +160,8 @@ class AnyModel:
     """Quantisation of the GGUF file that the weights come from; None for other weights."""
     parameters: int | None = None
     """Number of weights; None if unknown."""
+    for_each_layer: float = 1.0
+    """Layers that each of its layers stands for, in a model without weights."""
     is_served = False
     """Return whether a server answers. One process then sends all calls, as many at a time as the server takes."""
     open_again: Callable[..., AnyModel] | None = None

@@ -39,6 +39,7 @@ from fathom.engine.models.weights import (
     check_map,
     check_precision,
     each_weight,
+    keep_layers,
     precision_of,
     quantised_options,
     remedy,
@@ -47,6 +48,10 @@ from fathom.engine.models.weights import (
     weights_on_meta,
 )
 
+TIMED_LAYERS = 1
+"""Layers of a model without weights, if all are alike."""
+_HEADLESS = re.compile(r"(?!.*LMHead).*(Model|Classification|QuestionAnswering)")
+"""Names of architectures of encoders without a language-model head."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -129,6 +134,7 @@ def load_shape(
     """Make a model of the shape of :func:`load`'s without reading weights, to time its passes.
 
     The weights are random, and all of one name and shape share their memory. ``parameters`` counts those of the model.
+    Of layers that are alike there is one, which stands for ``for_each_layer`` of them.
 
     :raises BadInput: a problem with configuration, tokenizer or options.
     """
@@ -141,9 +147,12 @@ def load_shape(
         network = loader(config, attention).from_config(config, dtype=precision, **options)
     check_ids(embeddings(network), encoder, name)
     parameters = sum(weight.numel() for weight in network.parameters())
+    if attention is Attention.BIDIRECTIONAL and all(map(_HEADLESS.fullmatch, config.architectures or ("",))):
+        network = network.base_model
+    for_each_layer = keep_layers(network, TIMED_LAYERS)
     share_by_shape(network, place)
     model = _model(network, encoder, attention, Identity(name, revision, precision_of(network), "none"))
-    model.parameters = parameters
+    model.parameters, model.for_each_layer = parameters, for_each_layer
     return model
 
 

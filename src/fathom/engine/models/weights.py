@@ -216,6 +216,24 @@ def share_by_shape(network: nn.Module, device: torch.device) -> None:
     network.to(device)
 
 
+def keep_layers(network: nn.Module, count: int) -> float:
+    """Keep the first layers of a network, if all are alike. :returns: number of layers for each one kept."""
+    config: Any = network.config.get_text_config()  # type: ignore[operator, union-attr]
+    layers = getattr(config, "num_hidden_layers", 0)
+    stacks = [
+        (module, name)
+        for module in network.modules()
+        for name, part in module.named_children()
+        if isinstance(part, nn.ModuleList) and len(part) == layers
+    ]
+    if layers <= count or len(stacks) != 1 or len(set(getattr(config, "layer_types", None) or ())) > 1:
+        return 1.0
+    [(module, name)] = stacks
+    setattr(module, name, getattr(module, name)[:count])
+    config.num_hidden_layers = count
+    return float(layers / count)
+
+
 def _values(name: str, weight: Tensor, noise: Tensor) -> Tensor:
     """Return zeros for a bias, ones for the scale of a norm, else random numbers."""
     if weight.dim() < 2:

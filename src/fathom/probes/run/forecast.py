@@ -158,8 +158,8 @@ def counted(shape: Model, reply_tokens: int) -> CountedModel | CountedPairs:
     model: Any = copy.copy(shape)
     model.__class__ = CountedPairs if isinstance(shape, EncoderDecoder) else CountedModel
     model.passes, model.reply_tokens = Counter(), reply_tokens
-    for name in ("refuses_tree", "refuses_cache", "refuses_states", "refuses_padding"):
-        setattr(model, name, getattr(shape, name))
+    for name in ("refuses_tree", "refuses_cache", "refuses_states", "refuses_padding", "has_head", "stateless"):
+        setattr(model, name, getattr(shape, name, None))
     return model  # type: ignore[no-any-return]
 
 
@@ -185,7 +185,8 @@ class Stopwatch:
                 inside = np.flatnonzero((place * STRATA).astype(int) == number).tolist()
                 if inside:
                     middle = alike[inside[len(inside) // 2]]
-                    total += self._time(middle) / middle.cost(self.width) * float(costs[inside].sum())
+                    times = 1.0 if kind == HEAD else self.model.for_each_layer
+                    total += times * self._time(middle) / middle.cost(self.width) * float(costs[inside].sum())
         return total
 
     def _time(self, run: Pass) -> float:
