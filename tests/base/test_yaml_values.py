@@ -75,3 +75,21 @@ def test_an_option_with_and_without_a_dash(fathom, tmp_path):
         code, _, said = fathom("plan", file, "--out", tmp_path / "out", "--dry-run")
         assert code == 2
         assert mentioned(said, f"{file}:4", "max_rank", "given twice")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("{max-rank: 5, max_rank: 6}", "option max_rank is in line 1 already"), ("max-rank: 5\nmax_rank: 6", "in line 1")],
+)
+def test_an_option_given_twice_in_a_configuration_file(text, said, fathom, tmp_path):
+    file = tmp_path / "options.yaml"
+    file.write_text(text)
+    code, _, err = fathom("probe", "statement", "--model", "m", "--data", "geography", "--config", file, "--out", "o")
+    assert (code, mentioned(err, str(file), said)) == (2, True)
+
+
+def test_a_merged_option_is_an_option(fathom, tmp_path):
+    file = tmp_path / "options.yaml"
+    file.write_text("<<: {limit: none}\ntemplates: 0")
+    code, _, err = fathom("probe", "statement", "--model", "m", "--data", "geography", "--config", file, "--out", "o")
+    assert (code, mentioned(err, "limit", "none")) == (2, True)

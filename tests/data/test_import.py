@@ -25,7 +25,9 @@ def imported(fathom, results: Path, bear: Path, out: Path) -> list[dict[str, Any
 
 
 def test_results_of_lm_pub_quiz(tmp_path, bear, fathom):
-    rows = imported(fathom, quiz(tmp_path / "quiz", rows_of(template_index=1)), bear, tmp_path / "run")
+    rows = imported(
+        fathom, quiz(tmp_path / "quiz", rows_of(template_index=1), template_index=1), bear, tmp_path / "run"
+    )
     assert [(row["query_id"], row["template"], row["scoring"], row["rank"]) for row in rows] == [
         ("P36/0", 1, "sum/full", 1),
         ("P36/1", 1, "sum/full", 2),
@@ -147,7 +149,7 @@ def test_rows_of_several_templates_say_of_which(tmp_path, bear, fathom, about):
 def test_a_query_in_two_templates_is_no_repetition(tmp_path, bear, fathom):
     rows = [row for place in (0, 1) for row in rows_of(template_index=place)]
     rows = [row | {"instance_index": number % 3} for number, row in enumerate(rows)]
-    found = imported(fathom, quiz(tmp_path / "quiz", rows), bear, tmp_path / "run")
+    found = imported(fathom, quiz(tmp_path / "quiz", rows, template_index=[0, 1]), bear, tmp_path / "run")
     assert [(row["query_id"], row["template"]) for row in found[2:4]] == [("P36/2", 0), ("P36/0", 1)]
     assert fathom("metrics", tmp_path / "run")[0] == 0
 
@@ -166,6 +168,10 @@ def test_a_query_in_two_templates_is_no_repetition(tmp_path, bear, fathom):
         ({"template": "[Y] is a town of [X]."}, "the text 'The capital of [X] is [Y].'"),
         ({"correct": 0}, "the gold answer id Paris, found id Kampala"),
         ({"correct": 9}, "option 9"),
+        ({"correct": []}, "correct"),
+        ({"query": "P36/1", "relation": "P37"}, "not a query"),
+        ({"query": "P36/1", "text_options": ["The capital of France is Kampala.", "x", "y"]}, "found The capital"),
+        ({"filtered_resps": [["-٣", "False"]] * 3}, "filtered_resps"),
         ({"filtered_resps": [["1.5", "False"]] * 3}, "filtered_resps"),
         ({"filtered_resps": [[0.5, "False"]] * 3}, "filtered_resps"),
         ({"filtered_resps": [[]] * 3}, "filtered_resps"),
@@ -186,7 +192,11 @@ def test_lines_of_a_log_that_make_no_prediction(tmp_path, bear, fathom, fields, 
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"template_index": 99}, "0 to 1"),
+        ({"template_index": 99}, "template 99, where metadata_results.json says 0"),
+        ({"template_index": 1}, "template 1, where metadata_results.json says 0"),
+        ({"answer_idx": 99}, "found answer 99"),
+        ({"pll_scores": [[-1.0], [-3.0], [-2.0]]}, "in one layout"),
+        ({"pll_scores": [[-1.0]] * 3, "predicted_tokens": list(TOWNS.values())}, "all 3 answers"),
         ({"template_index": 0.7}, "template_index"),
         ({"template_index": True}, "template_index"),
         ({"instance_index": -1}, "instance_index"),
@@ -214,6 +224,7 @@ def test_lines_of_lm_pub_quiz_that_make_no_prediction(tmp_path, bear, fathom, fi
     ("fields", "expected"),
     [
         ({"templates": ["Another [X] of [Y].", "[Y] [X]"]}, "the text 'The capital of [X] is [Y].'"),
+        ({"templates": ["Another [X] of [Y]."], "template_index": None}, "the text 'The capital of [X] is [Y].'"),
         ({"templates": [5]}, "templates"),
         ({"template_index": "0"}, "template_index"),
         ({"reduction": ["sum"]}, "reduction"),

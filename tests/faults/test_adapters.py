@@ -117,6 +117,14 @@ def test_weights_without_values_do_not_make_a_rank_true(model, adapter, tmp_path
         library.load_model(str(model), adapter=str(folder))
 
 
+@pytest.mark.parametrize("values", [{}, {"target_modules": ENDLESS}])
+def test_an_adapter_beside_the_weights_is_not_applied_in_silence(model, adapter, tmp_path, values):
+    folder = altered(adapter, tmp_path / "both", **values)
+    shutil.copytree(model, folder, dirs_exist_ok=True)
+    with pytest.raises(BadInput, match=mentions(str(folder), FILE, "--adapter")):
+        library.load_model(str(folder))
+
+
 NOT_READ = {"planting.json", "pretraining.json", "tekken.json"}
 """Names in the sources of files that no code there reads."""
 

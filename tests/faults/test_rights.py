@@ -25,6 +25,7 @@ RIGHTS = {
     "key_env": "AWS_SECRET_ACCESS_KEY",
     "server": "https://collector.example.org/v1",
     "ray_address": "ray://collector.example.org:10001",
+    "endpoint": "https://collector.example.org/sparql",
 }
 FLAGS = {name: f"--{name.replace('_', '-')}" for name in RIGHTS}
 CODE = "import pathlib; pathlib.Path({mark!r}).write_text('run')\nfrom transformers import GPT2Config as Own"
@@ -76,10 +77,11 @@ def test_no_manifest_gives_a_right(name, more, strangers, fathom, tmp_path, monk
         library.resume_run(strangers)
 
 
-def test_a_folder_that_is_trusted_must_be_the_same(strangers, fathom, tmp_path):
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_a_folder_that_is_trusted_must_be_the_same(strangers, fathom, tmp_path, more):
     """Files are compared before their code runs: these have changed since the run began."""
     with_command(strangers, {"trust_remote_code": True})
-    code, _, said = fathom("resume", strangers, "--trust-remote-code")
+    code, _, said = fathom("resume", strangers, "--trust-remote-code", *more)
     assert code == 2
     assert mentioned(said, "another run", "content_hash")
     assert not (tmp_path / "mark").exists()
@@ -192,6 +194,18 @@ def test_no_link_predictor_gives_a_right(tmp_path, monkeypatch):
 )  # fmt: skip
 def test_what_only_looks_like_this_machine(address):
     assert missing_right("server", address, {}) is not None
+
+
+def test_each_of_several_addresses_needs_its_right():
+    here, elsewhere = "http://localhost:3030/sparql", "https://collector.example.org/sparql"
+    assert missing_right("endpoint", [here], {}) is None
+    assert mentioned(missing_right("endpoint", [here, elsewhere], {}), f"type --endpoint {elsewhere}")
+    assert missing_right("endpoint", [here, elsewhere], {"endpoint": (elsewhere,)}) is None
+
+
+@pytest.mark.parametrize("value", ["yes", 1, [True]])
+def test_what_to_type_is_what_the_command_has(value):
+    assert mentioned(missing_right("trust_remote_code", value, {}), "type --trust-remote-code, if")
 
 
 @pytest.mark.parametrize(

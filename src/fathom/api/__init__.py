@@ -90,15 +90,29 @@ def forecast(
     >>> fathom.forecast("statement", "gpt2", "geography", limit=4).queries
     4
     """
+    return _forecast(asked, model, data, None, progress, **options)
+
+
+def _forecast(
+    asked: str | ProbeOptions,
+    model: str | Path,
+    data: Source,
+    out: str | Path | None,
+    progress: ProgressSetting = None,
+    **options: Any,
+) -> Forecast:
+    """See :func:`forecast`. :param out: the run to be finished, of which options, data and model must be."""
     faults: list[str] = []
     entry, kind = _probe_of(asked)
     chosen = _collect(faults, lambda: chosen_options(asked, options, lambda given: parse_options(kind, given)))
     with starting(f"{entry.name} probe: estimating", progress):
         queryset = _collect(faults, lambda: read_source(data, chosen.columns if chosen is not None else None))
         refuse(faults)
+        request = RunRequest(entry, str(model), queryset, chosen)
+        refuse_another_run(request, out)
         from fathom.probes.run.forecast import Forecaster  # it loads a model library
 
-        return Forecaster().forecast(RunRequest(entry, str(model), queryset, chosen))
+        return Forecaster().forecast(request)
 
 
 def _probe_of(asked: str | ProbeOptions) -> tuple[Entry, type[ProbeOptions]]:
@@ -144,7 +158,7 @@ def resume_run(path: str | Path, progress: ProgressSetting = None, **rights: Any
 def forecast_resumed(path: str | Path, **rights: Any) -> Forecast:
     """Estimate all of a run that :func:`resume_run` would finish. :raises BadInput: likewise."""
     command = _command_of(RunFolder.open(path), rights)
-    return forecast(command["probe"], command["model"], command["data"], **command["options"])
+    return _forecast(command["probe"], command["model"], command["data"], path, **command["options"])
 
 
 def _command_of(folder: RunFolder, rights: Given) -> Given:

@@ -12,10 +12,11 @@ from typing import Any
 from fathom.base.options import Given
 from fathom.base.reading.replies import excerpt_of
 
-RIGHTS = ("trust_remote_code", "allow_pickle", "key_env", "server", "ray_address")
+RIGHTS = ("trust_remote_code", "allow_pickle", "key_env", "server", "ray_address", "endpoint")
 """The options that give a right."""
-_ADDRESSES = ("server", "ray_address")
-_HERE = re.compile(r"auto|local|https?://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?(/[\w./-]*)?", re.ASCII)
+_SWITCHES = ("trust_remote_code", "allow_pickle")
+_ADDRESSES = ("server", "ray_address", "endpoint")
+_HERE = re.compile(r"auto|local|((https?|ray)://)?(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?(/[\w./-]*)?", re.ASCII)
 """Addresses on this machine. Nothing but a plain path may follow the port: what stands before an ``@`` is no host."""
 
 
@@ -26,14 +27,21 @@ def missing_right(name: str, value: Any, typed: Given, server_flag: str = "--ser
     :param server_flag: what to type for a server.
     """
     name = name.replace("-", "_")
-    if name not in RIGHTS or value in (None, False, "") or (name in _ADDRESSES and _HERE.fullmatch(str(value))):
+    if name not in RIGHTS:
         return None
-    allowed = typed.get(name)
-    if value in (allowed if isinstance(allowed, tuple) else (allowed,)):
+    typed_values = typed.get(name)
+    allowed = typed_values if isinstance(typed_values, tuple) else (typed_values,)
+    values = value if isinstance(value, list) and name == "endpoint" else [value]
+    refused = [each for each in values if each not in allowed and not _is_harmless(name, each)]
+    if not refused:
         return None
     flag = server_flag if name == "server" else f"--{name.replace('_', '-')}"
-    text = flag if value is True else f"{flag} {excerpt_of(str(value))}"
+    text = flag if name in _SWITCHES else f"{flag} {excerpt_of(str(refused[0]))}"
     return f"a right, which no file gives: type {text}, if you trust the file"
+
+
+def _is_harmless(name: str, value: Any) -> bool:
+    return value in (None, False, "") or (name in _ADDRESSES and _HERE.fullmatch(str(value)) is not None)
 
 
 def refused_rights(file: object, options: Given, typed: Given) -> list[str]:

@@ -219,14 +219,15 @@ def _read_config(file: Path, kinds: Sequence[type[BaseModel]], typed: Given) -> 
     }
     content = read_yaml(file)
     name_of = {key: fields.get(key.replace("-", "_"), key.replace("-", "_")) for key in content}
-    lines, first = yaml_lines(file), dict[str, int]()
+    places, first = yaml_lines(file), dict[str, int]()
+    line_of = {key: places.get((key,), 1) for key in content}  # a merged key (<<) has no line of its own
     refuse(
-        f"{file}:{lines[key,]}: {why}"
+        f"{file}:{line_of[key]}: {why}"
         for key, name in name_of.items()
-        if (why := repetition(first, name, lines[key,], f"option {name}"))
+        if (why := repetition(first, name, line_of[key], f"option {name}"))
     )
     refuse(
-        f"{file}:{lines[key,]}: {key}: {fault}"
+        f"{file}:{line_of[key]}: {key}: {fault}"
         for key, value in content.items()
         if (fault := missing_right(name_of[key], value, typed))
     )

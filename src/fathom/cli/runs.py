@@ -143,7 +143,7 @@ class ResumeOptions(OneRun):
 
     def rights(self) -> Given:
         """Return the rights that were typed."""
-        return {name: value for name in RIGHTS if (value := getattr(self, name))}
+        return {name: value for name in RIGHTS if (value := getattr(self, name, None))}
 
 
 class ShowOptions(OneRun):

@@ -12,7 +12,8 @@ from typing import Any
 from fathom.base.errors import BadInput, FathomError
 from fathom.base.options import Given, read_yaml
 from fathom.data.formats import locate
-from fathom.engine.models.parts import CONFIGURATION, find_model
+from fathom.engine.models.model_files import ADAPTER_FILE
+from fathom.engine.models.parts import find_model
 from fathom.plans.content import absolute
 from fathom.plans.record import WRITTEN_PLAN, write_plan_file
 from fathom.probes import PROBES
@@ -69,7 +70,7 @@ def _expanded(place: str) -> list[str]:
 
 
 def _has_configuration(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in ("config.json", CONFIGURATION))
+    return any((folder / name).is_file() for name in ("config.json", ADAPTER_FILE))
 
 
 def _planned(name: str) -> Given:

@@ -33,10 +33,25 @@ def open_model(name: str, options: ProbeOptions) -> Model | ChatServer | Likelih
         from fathom.engine.models.loading import load
 
         return load(name, **_loading(options))
-    if isinstance(options, ServedOptions) and not (isinstance(options, LikelihoodOptions) and options.tokenizer):
-        _refuse_loading(options)
+    tokenizer = served_tokenizer(name, options)
+    if isinstance(options, ServedOptions) and tokenizer is None:
         return options.connect(name)
-    return _likelihood_server(name, options)
+    return _likelihood_server(name, options, tokenizer)
+
+
+def served_tokenizer(name: str, options: Any) -> str | None:
+    """Return the tokenizer of a served model that scores texts; None of one that writes.
+
+    :raises BadInput: it is missing, or options say how to load the model.
+    """
+    tokenizer: str | None = getattr(options, "tokenizer", None)
+    if isinstance(options, ServedOptions) and not (isinstance(options, LikelihoodOptions) and tokenizer):
+        _refuse_loading(options)
+        return None
+    _refuse_loading(options.model_copy(update={"tokenizer": None}))
+    if tokenizer is None:
+        raise BadInput(f"--server: to score texts, give the tokenizer of '{name}' with --tokenizer")
+    return tokenizer
 
 
 def open_shape(name: str, options: ProbeOptions) -> LocalModel | EncoderDecoder:
@@ -114,11 +129,8 @@ def chat_template(model: Any, options: StatementOptions | ChoiceOptions | Genera
     return ChatTemplate(model.tokenizer, options.system, options.chat_arguments)
 
 
-def _likelihood_server(name: str, options: Any) -> LikelihoodServer:
-    _refuse_loading(options.model_copy(update={"tokenizer": None}))
-    if options.tokenizer is None:
-        raise BadInput(f"--server: to score texts, give the tokenizer of '{name}' with --tokenizer")
-    model: LikelihoodServer = options.connect_for_likelihoods(name, options.tokenizer)
+def _likelihood_server(name: str, options: Any, tokenizer: str | None) -> LikelihoodServer:
+    model: LikelihoodServer = options.connect_for_likelihoods(name, tokenizer)
     if model.adds_bos and options.bos == "none":
         raise BadInput("--bos none: this server puts BOS in front of all texts; remove --bos")
     if model.lacks_first and isinstance(options, StatementOptions) and "full" in options.score and not options.chat:

@@ -181,6 +181,7 @@ class Rows:
 
     def _check(self, run: RunFolder) -> None:
         """:raises BadInput: predictions that are repeated, missing or impossible."""
+        self._check_queries(run)
         numbers = {name: number for number, name in enumerate(self.scorings)}
         keys = np.stack([self.query, self.template, [numbers[name] for name in self.scoring]])
         order = np.lexsort(keys)
@@ -216,6 +217,23 @@ class Rows:
         spaces = (self._positions.get(self.spaces[query], {}) for query in self.query[places].tolist())
         foreign = [id_ not in space for id_, space in zip(top_ids.tolist(), spaces, strict=True)]
         self._refuse(run, "top_ids", places[np.array(foreign, dtype=bool)], "candidates of the query")
+
+    def _check_queries(self, run: RunFolder) -> None:
+        """:raises BadInput: a query has an impossible number of filtered answers, or rank by frequency."""
+        sizes = self._sizes
+        recorded = [own if known is None else len(known) for own, known in zip(self.filtered, self.known, strict=True)]
+        filtered = np.array(self.filtered)
+        checks = {
+            "filtered": (filtered != recorded) | (filtered < 0) | (filtered > sizes),
+            "frequency_optimistic and frequency_pessimistic": (self.by_frequency < 1).any(axis=0),
+        }
+        for name, wrong in checks.items():
+            if wrong.any():
+                query = self.query_ids[int(np.argmax(wrong))]
+                raise BadInput(
+                    f"{run.path / 'queries.parquet'}: {name} of query {query!r} cannot be: the run is damaged, make it "
+                    "anew"
+                )
 
     def _entries(self, name: str) -> tuple[Ints, npt.NDArray[Any]]:
         """Return the entries of a column of lists, and the prediction of each; none of a column that was not read."""

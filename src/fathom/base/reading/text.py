@@ -284,12 +284,14 @@ class Faults:
 
 
 def repetition(lines: dict[Any, int], key: Hashable, line: int, name: str) -> str:
-    """Return what is wrong if an earlier line of the file has the same key, else "".
+    """Return what is wrong if the file has had the same key, else "".
 
-    :param lines: the first line of each key so far; this one is added.
+    :param lines: the line of each key so far; this one is added.
     """
-    first = lines.setdefault(key, line)
-    return "" if first == line else f"{name} is in line {first} already: remove one of the two"
+    if key in lines:
+        return f"{name} is in line {lines[key]} already: remove one of the two"
+    lines[key] = line
+    return ""
 
 
 def _place(file: Path, line: int | None, text: str) -> str:

@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from fathom.base.errors import BadInput, optional
 from fathom.base.reading import Faults, Unreadable, first_few, shapes_in
 from fathom.base.reading.gguf import GgufHeader, gguf_header
 from fathom.base.reading.replies import excerpt_of
-from fathom.engine.models.model_files import GGUF, HASHED, LARGE, SMALL, check_object, gguf_file
+from fathom.engine.models.model_files import ADAPTER_FILE, GGUF, HASHED, LARGE, SMALL, check_object, gguf_file
 
 LIBRARIES = ("gguf", "accelerate")
 TOKENS = "tokenizer.ggml.tokens"
@@ -141,6 +141,11 @@ def from_pretrained(kind: Any, part: ModelPart, options: Mapping[str, Any]) -> A
     if file is not None:
         return _from_gguf(kind, name, file, options)
     check_folder(Path(name))
+    if kind is not AutoTokenizer and ADAPTER_FILE in _names_in(name) and "config.json" in _names_in(name):
+        raise BadInput(
+            f"'{excerpt_of(name)}' holds a model and an adapter ({ADAPTER_FILE}), which the library would apply in "
+            "silence: move the adapter's files into a folder of its own, and type --model MODEL --adapter FOLDER"
+        )
     if os.path.isdir(name) and (lacking := _lacking(kind, Path(name))) is not None:
         raise BadInput(f"cannot load '{excerpt_of(name)}': {lacking}")
     try:
@@ -154,6 +159,10 @@ def from_pretrained(kind: Any, part: ModelPart, options: Mapping[str, Any]) -> A
         whose = "the tokenizer of " if kind is AutoTokenizer else ""
         where = _file_of(kind, error) if os.path.isdir(name) else ""
         raise BadInput(f"cannot load {whose}'{excerpt_of(name)}'{where}: {_reason(name, options, error)}") from error
+
+
+def _names_in(folder: str) -> Collection[str]:
+    return os.listdir(folder) if os.path.isdir(folder) else ()
 
 
 def _from_gguf(kind: Any, name: str, file: Path, options: Mapping[str, Any]) -> Any:

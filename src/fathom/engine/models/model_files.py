@@ -165,6 +165,7 @@ Few = Annotated[int | None, Field(ge=0, le=100, description="a whole number up t
 Finite = Annotated[float | None, Field(allow_inf_nan=False)]
 LayerKind = Literal["ADALORA", "FOURIERFT", "HRA", "IA3", "LN_TUNING", "LOHA", "LOKR", "LORA", "OFT", "VERA"]
 """Kinds of adapters that change layers alone."""
+ADAPTER_FILE = "adapter_config.json"
 ADAPTER_SIZES = ("r", "init_r", "oft_block_size", "n_frequency")
 """Sizes of an adapter, none of them above those of its weights."""
 
@@ -242,7 +243,7 @@ SMALL: dict[str, type[BaseModel]] = {
     "tokenizer_config.json": TokenizerConfigFile,
     "generation_config.json": GenerationFile,
     "special_tokens_map.json": AnyFile,
-    "adapter_config.json": AdapterFile,
+    ADAPTER_FILE: AdapterFile,
     "modules.json": ModulesFile,
     "model.safetensors.index.json": IndexFile,
     "pytorch_model.bin.index.json": IndexFile,

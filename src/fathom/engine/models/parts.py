@@ -20,6 +20,7 @@ from fathom.base.reading import Faults, json_file
 from fathom.engine.models.base import Attention
 from fathom.engine.models.hub import ModelPart, check_folder, from_pretrained, library_message, quiet
 from fathom.engine.models.model_files import (
+    ADAPTER_FILE,
     ADAPTER_SIZES,
     SMALL,
     check_attributes,
@@ -106,7 +107,6 @@ def _largest_id(tokenizer: PreTrainedTokenizerBase) -> int:
     return int(max(backend.get_vocab(with_added_tokens=False).values(), default=0))
 
 
-CONFIGURATION = "adapter_config.json"
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 TOKENIZER = "tokenizer_config.json"
 EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "embed_in.weight", "shared.weight")
@@ -192,8 +192,8 @@ def _with_adapter(
     # Set once more: the first time does not report weights without a layer.
     if unused := set_peft_model_state_dict(adapted, weights).unexpected_keys:
         raise BadInput(
-            f"it has {len(unused)} weights that its {CONFIGURATION} does not apply to a layer, "
-            f"such as {unused[0].replace('.default.', '.')}: take the {CONFIGURATION} that was saved with these weights"
+            f"it has {len(unused)} weights that its {ADAPTER_FILE} does not apply to a layer, "
+            f"such as {unused[0].replace('.default.', '.')}: take the {ADAPTER_FILE} that was saved with these weights"
         )
     plain: PreTrainedModel = adapted.merge_and_unload() if merge else adapted.get_base_model()
     return plain
@@ -203,10 +203,10 @@ def _check_files(part: ModelPart, *, allow_pickle: bool) -> None:
     """:raises BadInput: no configuration or weights, values of wrong types, or ``.bin`` weights without permission."""
     config, weights, pickled = (
         cached_file(part.name, name, revision=part.revision, _raise_exceptions_for_missing_entries=False)
-        for name in (CONFIGURATION, *WEIGHTS)
+        for name in (ADAPTER_FILE, *WEIGHTS)
     )
     if config is None:
-        raise BadInput(f"it holds no {CONFIGURATION}")
+        raise BadInput(f"it holds no {ADAPTER_FILE}")
     faults = Faults()
     check_object(Path(config), SMALL, faults)
     faults.stop_if_any()
@@ -226,7 +226,7 @@ def _check_sizes(config: Any, weights: dict[str, Tensor]) -> None:
     for name, size in said.items():
         if isinstance(size, int | float) and size > most:
             raise BadInput(
-                f"{CONFIGURATION} says {name} {size:,}, its weights have at most {most:,}: they are not of one adapter"
+                f"{ADAPTER_FILE} says {name} {size:,}, its weights have at most {most:,}: they are not of one adapter"
             )
 
 

@@ -35,7 +35,7 @@ from fathom.engine.models.parts import load_causal_tokenizer
 from fathom.engine.models.server import ChatServer
 from fathom.engine.scoring.memory import target_log_probs
 from fathom.engine.scoring.rows import Columns
-from fathom.probes.models import is_served, loading_key, open_shape
+from fathom.probes.models import is_served, loading_key, open_shape, served_tokenizer
 from fathom.probes.options import ProbeOptions
 from fathom.probes.run.request import RunRequest
 from fathom.probes.run.setup import set_up
@@ -378,7 +378,7 @@ def forecast_ranking(request: RunRequest, clock: Callable[[], float] = time.perf
 
 
 def _unconnected(model: str, options: ProbeOptions) -> Any:
-    tokenizer = getattr(options, "tokenizer", None)
+    tokenizer = served_tokenizer(model, options)
     server: Any = object.__new__(LikelihoodServer if tokenizer else ChatServer)
     server.model, server.identity = model, Identity(model, None, "server", "none")
     if tokenizer:

@@ -58,7 +58,7 @@ _SHARD = "all"
 Place = Annotated[int, Field(ge=0)]
 Nats = Annotated[float, Field(le=0)]
 Surprisal = Annotated[tuple[str, Annotated[float, Field(ge=0)]], Strict(False)]
-Written = Annotated[str, Field(pattern=r"^(-(\d+(\.\d+)?(e[+-]?\d+)?|inf)|0(\.0+)?|nan)$")]
+Written = Annotated[str, Field(pattern=r"^(-([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|inf)|0(\.0+)?|nan)$")]
 """A log-likelihood as text."""
 
 
@@ -102,7 +102,9 @@ class HarnessDocument(Object):
     template: str | None = None
     answer_options: list[str]
     text_options: list[str] | None = None
-    correct: Place | list[Place] | None = Field(None, description="the place of the right option, or several")
+    correct: Place | Annotated[list[Place], Field(min_length=1)] | None = Field(
+        None, description="the place of the right option, or several"
+    )
 
 
 class HarnessRow(Object):
@@ -126,6 +128,8 @@ class HarnessResults(Object):
     """``results_TIME.json``."""
 
     config: HarnessConfig = HarnessConfig()
+    model_name: str | None = None
+    lm_eval_version: str | None = None
 
 
 class ScoredQuery(NamedTuple):
@@ -154,13 +158,14 @@ class RowChecker:
     def accepts(self, row: ScoredQuery, line: int, texts: Collection[str], gold: Collection[str]) -> bool:
         """Return whether a row can be part of a run; else add a fault.
 
-        :param texts: the template, or the statement of the first answer, in the log.
+        :param texts: the template, or statements of answers, in the log.
         :param gold: ids of gold answers in the log.
         """
         phrasings, name = self.data.phrasings(row.query), f"query {row.query.id} in template {row.template}"
         asked = phrasings[row.template : row.template + 1]
-        answer = self.data.candidates[row.query.candidates].names[0]
-        expected = [text for one in asked for text in (one.text, one.fill(row.query.subject, answer).text)]
+        answers = self.data.candidates[row.query.candidates].names
+        statements = (one.fill(row.query.subject, answer).text for one in asked for answer in answers)
+        expected = [*(one.text for one in asked), *statements]
         why = repetition(self.lines, (row.query.id, row.template), line, name)
         if not asked:
             why = f"{name}: expected a template from 0 to {len(phrasings) - 1}"
@@ -284,29 +289,38 @@ def _quiz_rows(
     if sorted(ids) != sorted(space.ids):
         faults.add(file, None, f"other answers than the data set's: {first_few(ids)} for {first_few(space.ids)}")
         return
+    layout: tuple[str, ...] = ()
     for number, line, row in checker.rows():
         if "template_index" not in row and len(used) > 1:
             faults.add(file, line, f"expected template_index, as the results are of {len(used)} templates")
             return
         place, template = row.get("instance_index", number), row.get("template_index", used[0])
+        if template not in used:
+            faults.add(file, line, f"template {template}, where {QUIZ} says {first_few(list(map(str, used)))}")
+            return
         query = queries[place] if place < len(queries) else None
         scores = _quiz_scores(row, ids, space, about.get("reduction") or "sum")
         if query is None or query.subject_id != row["sub_id"]:
             expected = query.subject_id if query else f"at most {len(queries):,} instances"
             faults.add(file, line, f"expected {expected}, found subject {row['sub_id']!r}: give the --data evaluated")
-        elif scores is None:
-            faults.add(file, line, f"expected scores of all {len(space)} answers, found {shown(row.get('pll_scores'))}")
+        elif scores is None or layout not in ((), tuple(scores)):
+            expected = f"expected scores of all {len(space)} answers, in one layout in all lines"
+            faults.add(file, line, f"{expected}, found {shown(row.get('pll_scores'))}")
         else:
+            layout = tuple(scores)
             gold = [str(row["obj_id"])] if row.get("obj_id") is not None else []
-            gold += ids[row["answer_idx"] : row["answer_idx"] + 1] if row.get("answer_idx") is not None else []
+            answer = row.get("answer_idx")
+            gold += [] if answer is None else ids[answer : answer + 1] or [f"answer {answer}"]
             scored = ScoredQuery(query, template, scores)
-            if checker.accepts(scored, line, templates[template : template + 1], gold):
+            if checker.accepts(scored, line, templates[template : template + 1] or templates[:1], gold):
                 yield scored
 
 
 def _quiz_scores(row: Json, ids: Sequence[str], space: CandidateSet, reduction: str) -> dict[str, list[float]] | None:
     """Return the scores of all answers in the order of the space; None if there is not one for each."""
     labels, values = row.get("predicted_tokens"), row.get("pll_scores") or []
+    if labels is not None and any(isinstance(value, list) for value in values):
+        return None
     if labels is not None:
         values, ids = [-value if isinstance(value, float | int) else value for value in values], labels
     elif row.get("results") is not None:
@@ -360,13 +374,13 @@ def _harness_rows(file: Path, data: QuerySet, faults: Faults) -> Iterator[Scored
         doc, scores = row["doc"], [float(answer[0]) for answer in row["filtered_resps"]]
         query = by_id.get(doc.get("query") or f"{doc['relation']}/{doc.get('item')}")
         space = data.candidates[query.candidates] if query is not None else None
-        if query is None or space is None or doc["answer_options"] != list(space.names):
+        answers = list(space.names) if space is not None else None
+        if query is None or query.relation != doc["relation"] or doc["answer_options"] != answers:
             name = f"{doc['relation']}, item {doc.get('item')}"
             faults.add(file, line, f"{name}: not a query of {data.name} with its answers; give the --data evaluated")
-        elif len(scores) != len(space):
-            faults.add(
-                file, line, f"expected [log-likelihood, …] for each of {len(space)} options, found {len(scores)}"
-            )
+        elif space is None or len(scores) != len(space):
+            expected = f"expected [log-likelihood, …] for each of {len(answers or ())} options"
+            faults.add(file, line, f"{expected}, found {len(scores)}")
         else:
             correct = [stated] if isinstance(stated := doc.get("correct"), int) else stated or []
             gold = [space.ids[place] if place < len(space) else f"option {place}" for place in correct]
@@ -376,9 +390,9 @@ def _harness_rows(file: Path, data: QuerySet, faults: Faults) -> Iterator[Scored
 
 
 def _texts_of(document: Json) -> list[str]:
-    """Return what a document says of its text: the first statement of our own task, or the template of BEAR's."""
+    """Return what a document says of its text: the statements of our own task, or the template of BEAR's."""
     if document.get("query"):
-        return (document.get("text_options") or [])[:1]
+        return document.get("text_options") or []
     return [document["template"]] if document.get("template") else []
 
 

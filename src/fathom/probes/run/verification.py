@@ -9,7 +9,7 @@ import numpy as np
 from fathom.base.errors import BadInput
 from fathom.base.reading import shown
 from fathom.engine.scoring.rows import rank_best, top, unfiltered_ranks
-from fathom.results.rows import Rows
+from fathom.results.rows import Rows, grouped
 from fathom.store.folder import RunFolder
 
 _EDITED = "the run was edited, make it anew"
@@ -23,6 +23,7 @@ def verify(run: RunFolder) -> str:
     """
     rows, ranked = Rows(run), 0
     _check_facts(rows, run)
+    _check_prompts(rows, run)
     for place, query in enumerate(rows.query.tolist()):
         by_scores = _by_scores(rows, place)
         ranked += bool(by_scores)
@@ -44,6 +45,23 @@ def _check_facts(rows: Rows, run: RunFolder) -> None:
             raise BadInput(f"{where} is not of its subject, relation and gold answer: {_EDITED}")
 
 
+def _check_prompts(rows: Rows, run: RunFolder) -> None:
+    """:raises BadInput: a finished run has not as many predictions as prompts, or queries of other templates."""
+    work = run.manifest.get("work")
+    prompts = sum(sum(by_relation.values()) for by_relation in work["prompts"].values()) if work else None
+    for scoring, places in grouped((scoring, place) for place, scoring in enumerate(rows.scoring)).items():
+        where = f"{run.path / 'predictions'}: scoring {scoring}"
+        if run.is_complete() and prompts not in (None, len(places)):
+            raise BadInput(f"{where} has {len(places):,} predictions, of {prompts:,} prompts: {_EDITED}")
+        if rows.natural:
+            continue
+        templates = grouped((int(rows.query[place]), int(rows.template[place])) for place in places)
+        of_relation = grouped((rows.relations[query], frozenset(own)) for query, own in templates.items())
+        for relation, sets in of_relation.items():
+            if run.is_complete() and len(set(sets)) > 1:
+                raise BadInput(f"{where}: queries of relation {relation!r} have different templates: {_EDITED}")
+
+
 def _by_scores(rows: Rows, place: int) -> dict[str, tuple[Any, Any]]:
     """Return the recorded and the expected value of columns that follow from the scores of all candidates.
 
@@ -57,9 +75,11 @@ def _by_scores(rows: Rows, place: int) -> dict[str, tuple[Any, Any]]:
     ranks = rank_best(scores, golds, rows.candidate_places(place, known))
     ids = rows.candidates[rows.spaces[query] or ""][0]
     gold_ranks = [rank for rank in rows.table.column("gold_ranks")[place].as_py() or () if rank and not np.isnan(rank)]
+    first = top(scores, ids, len(best))
     return {
+        "top_scores": (rows.table.column("top_scores")[place].as_py(), [float(scores[at]) for at in first]),
         "rank_optimistic": (float(rows.optimistic[place]), ranks.optimistic),
         "rank_pessimistic": (float(rows.pessimistic[place]), ranks.pessimistic),
         "gold_ranks": (gold_ranks, unfiltered_ranks(scores, golds)),
-        "top_ids": (best, [ids[at] for at in top(scores, ids, len(best))]),
+        "top_ids": (best, [ids[at] for at in first]),
     }
