@@ -74,7 +74,6 @@ def test_a_rare_option_is_typed_in_a_file(fathom, tmp_path):
 
 WITHOUT_ESTIMATE = {
     "fathom plant": "trains a model",
-    "fathom demo": "a few minutes with a small model",
     **{
         called: "trains a model; fathom plan --dry-run estimates it"
         for called in ALL

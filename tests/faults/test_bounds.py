@@ -132,7 +132,7 @@ def test_a_template_of_a_megabyte(fathom, tmp_path):
 
 @pytest.mark.parametrize("change", [
     {"num_labels": 100_000_000}, {"text_config": {"num_labels": 100_000_000}}, {"n_layer": 100_000_000},
-    {"n_embd": 999_999}, {"vocab_size": 90_000_000},
+    {"n_embd": 999_999}, {"vocab_size": 90_000_000}, {"n_inner": 10_000_000},
 ], ids=str)  # fmt: skip
 def test_sizes_that_no_weights_have(model, fathom, tmp_path, change):
     for path in model.iterdir():

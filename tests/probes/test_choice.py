@@ -527,12 +527,12 @@ def test_on_the_command_line(serve, quiz, tmp_path):
     typed = ["probe", "choice", "--model", "tiny", "--data", str(quiz), "--out", str(run), "--server", server.url]
     done = CliRunner().invoke(make_app(), typed)
     assert done.exit_code == 0, done.output
-    assert "80.0%" in done.output
+    assert "80.0 %" in done.output
     shown_ = CliRunner().invoke(make_app(), ["metrics", str(run), "--by", "relation,p1"])
     assert f"2 × unscored: {UNPARSED}" in shown_.output
     tables = CliRunner().invoke(make_app(), ["study", "choice", str(run), "--out", str(tmp_path / "tables")])
     assert tables.exit_code == 0, tables.output
-    assert re.search(r"tiny +chat +rdfs9 +memorised +2 +100.0%", tables.output)
+    assert re.search(r"tiny +chat +rdfs9 +memorised +2 +100.0 %", tables.output)
     assert len(json.loads((tmp_path / "tables" / "choice.json").read_text())["reasoning"]) == 4
 
 

@@ -301,5 +301,5 @@ def test_accuracies_of_the_demo_by_hand(tmp_path: Path) -> None:
         sure = line | {GAP: about(gap), BEYOND: about(withheld)}
         assert f"The probe {verdict}" in text([sure], tmp_path)
     assert "0.83 [" in said
-    assert "accuracy|data:six@None|probe:statement|scoring:sum/full|templates:0|" in said
+    assert "accuracy|data:six|probe:statement|scoring:sum/full|templates:0|" in said
     assert "facts:planted or withheld" in said

@@ -234,7 +234,9 @@ def _refusal(error: Any) -> str:
 
 def _flags_meant(text: str, context: Any) -> str:
     """Return the flags that unused words may have lacked: those of required options that are missing."""
-    words = text.removeprefix("unused: ").split() if text.startswith("unused: ") else []
+    if not text.startswith("unused: "):
+        return ""
+    words = text.removeprefix("unused: ").split()
     required = (param for param in context.command.params if REQUIRED in (getattr(param, "help", "") or ""))
     missing = [param.opts[0] for param in required if context.params.get(param.name) is None]
     meant = " ".join(f"{flag} {word}" for flag, word in zip(missing, words, strict=False))

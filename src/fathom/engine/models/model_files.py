@@ -288,6 +288,10 @@ def size_faults(file: Path, content: Any) -> list[str]:
     return faults
 
 
+INNER_SIZES = (*SIZES[INNER], "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "head_dim", "d_kv")
+"""Sizes within a layer, each of a matrix whose other size is the width."""
+
+
 def check_sizes(config: Any, name: str) -> None:
     """Check what a configuration says before the model is built.
 
@@ -298,6 +302,10 @@ def check_sizes(config: Any, name: str) -> None:
     weights = sum(file.stat().st_size for suffix in WEIGHTS for file in Path(name).glob(f"*{suffix}"))
     width, layers = sizes["hidden_size"] or 0, sizes["num_hidden_layers"] or 0
     needed = {"hidden_size": width**2, "num_hidden_layers": width * layers, "vocab_size": sizes["vocab_size"] or 0}
+    for name_of_size in INNER_SIZES:
+        size = getattr(config, name_of_size, None)
+        if isinstance(size, int):
+            sizes[name_of_size], needed[name_of_size] = size, size * width
     if weights and (beyond := next((size for size, values in needed.items() if values > weights), None)):
         raise BadInput(
             f"'{name}': its config.json says {beyond} {sizes[beyond]:,}, its weights have {weights:,} bytes: they are "
