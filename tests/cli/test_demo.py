@@ -130,5 +130,5 @@ def test_the_real_model_knows_more_than_chance(fathom, tmp_path: Path) -> None:
     check_order(printed)
     assert "more than every baseline" in " ".join(printed.split())
     mistakes = printed[printed.index("Most confident mistakes") : printed.index("Ranked first")]
-    assert len(re.findall(r"\d%", mistakes)) == 10
+    assert len(re.findall(r"\d %", mistakes)) == 10
     assert not re.search(r": 0 of 40", printed), "it ranks and writes different facts"

@@ -62,6 +62,9 @@ def preset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return prepared
 
 
+TIMES = "deer-times"
+
+
 def test_every_cell_equals_a_loop_over_the_files(preset: Prepared) -> None:
     """Fails for a table, a column or a row without a recomputation."""
     content = yaml.safe_load(preset.file.read_text())
@@ -87,6 +90,8 @@ def test_the_report_has_all_tables_and_every_study_is_saved(preset: Prepared) ->
 
 
 def test_killed_twice_it_ends_with_the_same_tables(preset: Prepared) -> None:
+    if preset.name == TIMES:
+        pytest.skip("a run that was killed has no time")
     whole, out = preset.root / "out", preset.root / "killed"
     parts = len([*whole.rglob("part-*.parquet")])
     for share in (0.3, 0.7):
@@ -106,6 +111,8 @@ def test_killed_twice_it_ends_with_the_same_tables(preset: Prepared) -> None:
 
 def test_without_some_data_the_rest_is_made(preset: Prepared) -> None:
     """Each data set that is not here is named."""
+    if preset.name == TIMES:
+        pytest.skip("all of its values are times, which differ")
     part, name, out = PART[preset.name], OF_PART[preset.name], preset.root / "part"
     process = preset.begin(out, places=[part])
     code, printed = process.ended(900)

@@ -142,7 +142,9 @@ def test_workers_want_an_engine(option, value, fathom, tmp_path):
     """Else one process would ask where somebody has told of eight."""
     flag = "--" + option.replace("_", "-")
     asked = ("probe", "statement", "--model", "m", "--data", "geography", "--out", tmp_path / "r")
-    code, _, said = fathom(*asked, flag, value)
+    file = tmp_path / "options.yaml"
+    file.write_text(f"{option}: {value}\n")
+    code, _, said = fathom(*asked, "--config", file)
     assert code == 2
     assert stated(said, f"error: {flag}: ", "--engine ray", f"found {value!r}")
     assert getattr(options("statement", **{"engine": "ray", option: value}), option) == value
