@@ -94,7 +94,7 @@ def inputs(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def reference(inputs) -> Callable[[str], tuple[Path, float]]:
-    """What each command writes when nobody kills it, and the seconds that it takes."""
+    """Return what each command writes without a kill, and its seconds."""
 
     @cache
     def made(name: str) -> tuple[Path, float]:
@@ -123,7 +123,7 @@ def test_a_killed_command_ends_as_one_that_was_not(inputs, reference, name):
         if code != 0:  # it had ended before
             assert "another" in said, f"killed at {at:.2f}: {said}"
         assert content_of(place / "out") == content_of(expected), f"killed at {at:.2f} of {seconds:.1f} s"
-        assert [path.name for path in place.iterdir()] == ["out"], "something was left beside it"
+        assert [path.name for path in place.iterdir()] == ["out"], "temporary files are left"
 
 
 def content_of(folder: Path) -> dict[str, object]:

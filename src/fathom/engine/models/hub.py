@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -141,7 +141,8 @@ def from_pretrained(kind: Any, part: ModelPart, options: Mapping[str, Any]) -> A
     if file is not None:
         return _from_gguf(kind, name, file, options)
     check_folder(Path(name))
-    if kind is not AutoTokenizer and ADAPTER_FILE in _names_in(name) and "config.json" in _names_in(name):
+    both = (os.path.isfile(os.path.join(name, file)) for file in ("config.json", ADAPTER_FILE))
+    if kind is not AutoTokenizer and all(both):
         raise BadInput(
             f"'{excerpt_of(name)}' holds a model and an adapter ({ADAPTER_FILE}), which the library would apply in "
             "silence: move the adapter's files into a folder of its own, and type --model MODEL --adapter FOLDER"
@@ -159,10 +160,6 @@ def from_pretrained(kind: Any, part: ModelPart, options: Mapping[str, Any]) -> A
         whose = "the tokenizer of " if kind is AutoTokenizer else ""
         where = _file_of(kind, error) if os.path.isdir(name) else ""
         raise BadInput(f"cannot load {whose}'{excerpt_of(name)}'{where}: {_reason(name, options, error)}") from error
-
-
-def _names_in(folder: str) -> Collection[str]:
-    return os.listdir(folder) if os.path.isdir(folder) else ()
 
 
 def _from_gguf(kind: Any, name: str, file: Path, options: Mapping[str, Any]) -> Any:

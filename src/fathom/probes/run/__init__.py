@@ -30,22 +30,27 @@ _SERVED = "a server is queried by one process: use --concurrency instead"
 
 def noting_length(report: Progress) -> Progress:
     """Report progress and log one line on a long run: its estimated time, and what fewer queries would give."""
-    start: list[tuple[float, int]] = []
+    began: float | None = None
+    before = 0
     noted = False
 
     def reported(done: int, total: int) -> None:
-        nonlocal noted
+        nonlocal began, before, noted
         report(done, total)
-        start.append((time.monotonic(), done))
-        seconds, new = start[-1][0] - start[0][0], done - start[0][1]
-        del start[1:]
+        now = time.monotonic()
+        if began is None:
+            began, before = now, done
+        seconds, new = now - began, done - before
         if noted or seconds < TRIED or not new:
             return
-        noted, each = True, seconds / new / 60
-        if each * (total - done + new) * 60 > LONG:
+        noted = True
+        each = seconds / new
+        whole = each * (total - before)
+        if whole > LONG:
             points = 196 * sqrt(0.25 / FEW)
-            less = f"; --limit {FEW} gives ± {points:.0f} points in {max(1, each * FEW):.0f}" if total > 2 * FEW else ""
-            log(f"about {each * (total - done + new):.0f} minutes{less}")
+            minutes = max(1, each * FEW / 60)
+            less = f"; --limit {FEW} gives ± {points:.0f} points in {minutes:.0f}" if total > 2 * FEW else ""
+            log(f"about {whole / 60:.0f} minutes{less}")
 
     return reported
 

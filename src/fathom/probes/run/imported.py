@@ -319,9 +319,9 @@ def _quiz_rows(
 def _quiz_scores(row: Json, ids: Sequence[str], space: CandidateSet, reduction: str) -> dict[str, list[float]] | None:
     """Return the scores of all answers in the order of the space; None if there is not one for each."""
     labels, values = row.get("predicted_tokens"), row.get("pll_scores") or []
-    if labels is not None and any(isinstance(value, list) for value in values):
-        return None
     if labels is not None:
+        if any(isinstance(value, list) for value in values):
+            return None
         values, ids = [-value if isinstance(value, float | int) else value for value in values], labels
     elif row.get("results") is not None:
         values = [[-surprisal for _, surprisal in tokens] for tokens, _ in row["results"]]

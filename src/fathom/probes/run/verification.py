@@ -47,18 +47,20 @@ def _check_facts(rows: Rows, run: RunFolder) -> None:
 
 def _check_prompts(rows: Rows, run: RunFolder) -> None:
     """:raises BadInput: a finished run has not as many predictions as prompts, or queries of other templates."""
+    if not run.is_complete():
+        return
     work = run.manifest.get("work")
     prompts = sum(sum(by_relation.values()) for by_relation in work["prompts"].values()) if work else None
     for scoring, places in grouped((scoring, place) for place, scoring in enumerate(rows.scoring)).items():
         where = f"{run.path / 'predictions'}: scoring {scoring}"
-        if run.is_complete() and prompts not in (None, len(places)):
+        if prompts not in (None, len(places)):
             raise BadInput(f"{where} has {len(places):,} predictions, of {prompts:,} prompts: {_EDITED}")
         if rows.natural:
             continue
         templates = grouped((int(rows.query[place]), int(rows.template[place])) for place in places)
         of_relation = grouped((rows.relations[query], frozenset(own)) for query, own in templates.items())
         for relation, sets in of_relation.items():
-            if run.is_complete() and len(set(sets)) > 1:
+            if len(set(sets)) > 1:
                 raise BadInput(f"{where}: queries of relation {relation!r} have different templates: {_EDITED}")
 
 
