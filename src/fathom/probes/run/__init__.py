@@ -31,24 +31,20 @@ _SERVED = "a server is queried by one process: use --concurrency instead"
 def noting_length(report: Progress) -> Progress:
     """Report progress and log one line on a long run: its estimated time, and what fewer queries would give."""
     began: float | None = None
-    before = 0
-    noted = False
+    before, noted = 0, False
 
     def reported(done: int, total: int) -> None:
         nonlocal began, before, noted
         report(done, total)
-        now = time.monotonic()
         if began is None:
-            began, before = now, done
-        seconds, new = now - began, done - before
+            began, before = time.monotonic(), done
+        seconds, new = time.monotonic() - began, done - before
         if noted or seconds < TRIED or not new:
             return
-        noted = True
-        each = seconds / new
+        noted, each = True, seconds / new
         whole = each * (total - before)
         if whole > LONG:
-            points = 196 * sqrt(0.25 / FEW)
-            minutes = max(1, each * FEW / 60)
+            points, minutes = 196 * sqrt(0.25 / FEW), max(1, each * FEW / 60)
             less = f"; --limit {FEW} gives ± {points:.0f} points in {minutes:.0f}" if total > 2 * FEW else ""
             log(f"about {whole / 60:.0f} minutes{less}")
 
