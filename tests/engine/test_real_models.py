@@ -12,6 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import fathom as library
+from fathom import BadInput, RunFolder
 from fathom.engine.models.loading import load
 from fathom.probes import PROBES
 from fathom.studies import STUDIES
@@ -136,10 +137,17 @@ def test_every_run_opens_and_compares(runs: dict[str, Path], fathom: Command, tm
     assert mentioned(printed, "5 of 5 runs")
 
 
-@pytest.mark.parametrize("study", [study.name for study in STUDIES.entries() if study.takes == "runs"])
-def test_every_study_concludes_or_says_why_not(study: str, runs: dict[str, Path], fathom: Command) -> None:
+@pytest.mark.parametrize("name", [study.name for study in STUDIES.entries() if study.takes == "runs"])
+def test_every_study_concludes_or_says_why_not(name: str, runs: dict[str, Path]) -> None:
+    """Of the studies of the command line and of those that only plans make."""
+    study = STUDIES[name]
     for some, reasons in ((PROBED, REASONS), (RANKING, REASONS_OF_RANKING)):
-        code, printed, said = fathom("study", study, *(runs[probe] for probe in some))
-        reason = reasons.get(study)
-        assert code == (0 if reason is None else 2), said
-        assert mentioned(said, *reason) if reason else printed.strip()
+        folders = [RunFolder.open(runs[probe]) for probe in some]
+        if reason := reasons.get(name):
+            with pytest.raises(BadInput) as raised:
+                study.analyse(folders)
+            assert mentioned(str(raised.value), *reason)
+        else:
+            findings = study.analyse(folders)
+            assert study.tables(findings)
+            study.conclude(findings)

@@ -394,7 +394,7 @@ def differences(old: object, new: object, where: str = "") -> Iterator[str]:
 
 
 REFERENCES = Path(__file__).parent / "references"
-"""A run folder for each model, named as in ``fathom model list``; ``make references`` makes them."""
+"""A run folder for each model, named as in ``fathom model fetch``; ``make references`` makes them."""
 PREFIX = "reference:"
 
 
