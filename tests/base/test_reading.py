@@ -482,7 +482,7 @@ ALLOWED = {
     "fathom_build/sheets.py": {"open": "writes"},
     "fathom_build/ontology/sources.py": {"read_text": RESOURCE, "open": GUARDED},
     "fathom/data/formats/kg.py": {"open": "writes"},
-    "fathom/probes/run/imported.py": {"read_bytes": OWN},
+    "fathom/probes/run/exported.py": {"read_bytes": OWN},
     "fathom/studies/report/page.py": {"read_text": RESOURCE, "read_bytes": OWN},
     "fathom/studies/report/serve.py": {"read_text": "its own page, and the report that it has just made"},
     "fathom/results/rows.py": {"json.loads": RESOURCE, "read_text": RESOURCE},

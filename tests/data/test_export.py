@@ -20,7 +20,8 @@ from fathom.base.errors import BadInput
 from fathom.data.formats.lm_eval import write_task
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
-from fathom.probes.run.imported import export_every_eval_ever, import_results
+from fathom.probes.run.exported import export_every_eval_ever
+from fathom.probes.run.imported import import_results
 from fathom.probes.run.setup import tables
 from fathom.results.summary import summarise
 from fathom.store.folder import RunFolder

@@ -40,24 +40,13 @@ def test_results_of_lm_pub_quiz(tmp_path, bear, fathom):
     assert identity["options"]["templates"] == [1]
 
 
-def test_earlier_layouts_of_lm_pub_quiz(tmp_path, bear, fathom):
-    """Labels with surprisals, best first, and surprisals of all tokens: the same ranks and scores."""
-    expected = imported(fathom, quiz(tmp_path / "new", rows_of()), bear, tmp_path / "run")
-    sorted_rows, raw = [], []
-    for row, scores in zip(rows_of(), SCORES, strict=True):
-        del row["answer_idx"], row["pll_scores"]
-        best = sorted(zip(TOWNS.values(), scores, strict=True), key=lambda pair: -pair[1])
-        sorted_rows.append(
-            row | {"predicted_tokens": [n for n, _ in best], "pll_scores": [-score for _, score in best]}
-        )
-        tokens = [
-            [[["a", -score / 2], ["b", -score / 2]], {"subject": [0], "answer": [1], "template": []}]
-            for score in scores
-        ]
-        raw.append(row | {"results": tokens})
-    labels = quiz(tmp_path / "labels", sorted_rows, answer_space_ids=None, lm_pub_quiz_version=None)
-    assert imported(fathom, labels, bear, tmp_path / "run-labels") == expected
-    both = imported(fathom, quiz(tmp_path / "raw", raw, reduction=None), bear, tmp_path / "run-raw")
+def test_scores_of_each_token(tmp_path, bear, fathom):
+    """Without a reduction lm-pub-quiz writes the scores of all tokens: their sum and their mean are scorings."""
+    expected = imported(fathom, quiz(tmp_path / "reduced", rows_of()), bear, tmp_path / "run")
+    rows = rows_of()
+    for row, scores in zip(rows, SCORES, strict=True):
+        row["pll_scores"] = [[score / 2, score / 2] for score in scores]
+    both = imported(fathom, quiz(tmp_path / "raw", rows, reduction=None), bear, tmp_path / "run-raw")
     assert [row for row in both if row["scoring"] == "sum/full"] == expected
     assert [row["gold_scores"] for row in both if row["scoring"] == "mean/full"] == [[-0.5], [-1.0], [-0.75]]
 
@@ -196,20 +185,17 @@ def test_lines_of_a_log_that_make_no_prediction(tmp_path, bear, fathom, fields, 
         ({"template_index": 1}, "template 1, where metadata_results.json says 0"),
         ({"answer_idx": 99}, "found answer 99"),
         ({"pll_scores": [[-1.0], [-3.0], [-2.0]]}, "in one layout"),
-        ({"pll_scores": [[-1.0]] * 3, "predicted_tokens": list(TOWNS.values())}, "all 3 answers"),
+        ({"pll_scores": [-1.0] * 3, "predicted_tokens": list(TOWNS.values())}, "older layouts"),
         ({"template_index": 0.7}, "template_index"),
         ({"template_index": True}, "template_index"),
         ({"instance_index": -1}, "instance_index"),
         ({"answer_idx": 0}, "the gold answer id Paris, found id Kampala"),
         ({"obj_id": "id Lima"}, "the gold answer id Paris, found id Lima"),
-        ({"pll_scores": [1.0, -1.0, -2.0]}, "above 0"),
+        ({"pll_scores": [1.0, -1.0, -2.0]}, "a score of 0 or less"),
         ({"pll_scores": [[-1.0], [], [-2.0]]}, "pll_scores"),
         ({"pll_scores": [[-1.0], [0.5], [-2.0]]}, "pll_scores"),
         ({"pll_scores": [[-1.0], -2.0, [-2.0]]}, "all 3 answers"),
-        ({"pll_scores": None, "predicted_tokens": ["Lima", "Lima", "Paris"]}, "all 3 answers"),
-        ({"pll_scores": [-1.0, 2.0, 3.0], "predicted_tokens": list(TOWNS.values())}, "above 0"),
-        ({"pll_scores": None, "results": [[[], {}]] * 3}, "results"),
-        ({"pll_scores": None, "results": [[[["a", -1.0]], {}]] * 3}, "results"),
+        ({"pll_scores": None, "results": [[[["a", 1.0]], {}]] * 3}, "lm-pub-quiz saves results of its older layouts"),
     ],
 )
 def test_lines_of_lm_pub_quiz_that_make_no_prediction(tmp_path, bear, fathom, fields, expected):

@@ -332,6 +332,6 @@ def lm_eval(options: TaskOptions) -> None:
 
 def every_eval_ever(options: RunExportOptions) -> None:
     """Write a run in the schema of Every Eval Ever: its numbers with intervals, and every scored prediction."""
-    from fathom.probes.run.imported import export_every_eval_ever
+    from fathom.probes.run.exported import export_every_eval_ever
 
     say(f"written to {export_every_eval_ever(RunFolder.open(options.run), options.out, options.organisation)}")

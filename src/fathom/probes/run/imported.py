@@ -1,26 +1,20 @@
-"""Results of other tools as run folders (lm-pub-quiz, lm-evaluation-harness), and runs for Every Eval Ever.
+"""Results of other tools as run folders: lm-pub-quiz, lm-evaluation-harness.
 
 Queries, ids and groups come from the data set, so that imported runs compare with Fathom's own. lm-evaluation-harness
-logs BEAR or an exported task. Every Eval Ever takes a JSON file of numbers and a line for each scored prediction, as
-``data/fathom/DEVELOPER/MODEL/ID.json`` and ``ID_samples.jsonl``.
+logs BEAR or an exported task.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
-from uuid import UUID
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import Field, Strict
 
 from fathom._version import VERSION
-from fathom.base.errors import BadInput, refuse
+from fathom.base.errors import BadInput
 from fathom.base.reading import Faults, Json, first_few, read_json_lines, repetition, shown, stands
 from fathom.base.reading.objects import Object, object_faults
 from fathom.data.formats import read
@@ -29,14 +23,9 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.engine.scoring.rows import Columns, PromptedQuery, score_columns
 from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
+from fathom.probes.run.logs import HarnessResults, HarnessRow, QuizRelation, QuizRow
 from fathom.probes.run.setup import declarations, digest_of, tables
-from fathom.results.estimates import Estimate
-from fathom.results.facts import ACCURACY, names_of
-from fathom.results.rows import Rows
-from fathom.results.summary import RunNumbers
-from fathom.store.files import write_json, write_json_lines
 from fathom.store.folder import RunFolder
-from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom.store.predictions import Scoring
 
 QUIZ = "metadata_results.json"
@@ -53,83 +42,6 @@ _REDUCTIONS = ("sum", "mean")
 _PROBE = PROBES["statement"]
 """The probe that makes the same scores."""
 _SHARD = "all"
-
-
-Place = Annotated[int, Field(ge=0)]
-Nats = Annotated[float, Field(le=0)]
-Surprisal = Annotated[tuple[str, Annotated[float, Field(ge=0)]], Strict(False)]
-Written = Annotated[str, Field(pattern=r"^(-([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|inf)|0(\.0+)?|nan)$")]
-"""A log-likelihood as text."""
-
-
-class QuizRelation(Object):
-    """A relation in :data:`QUIZ`."""
-
-    templates: list[str] | None = None
-    template_index: Place | list[Place] | None = Field(None, description="the number of a template, or several")
-    answer_space_ids: list[str | int] | None = Field(None, description="a list of ids")
-    reduction: Literal["sum", "mean", ""] | None = Field(None, description="'sum' or 'mean', or null if not reduced")
-    pll_metric: str | None = None
-
-
-class QuizRow(Object):
-    """A line of ``P36_results.jsonl``.
-
-    Legacy layouts have labels (``predicted_tokens``) with surprisals, best first, or surprisals of all tokens
-    (``results``).
-    """
-
-    sub_id: str
-    obj_id: str | int | None = None
-    answer_idx: Place | None = None
-    instance_index: Place | None = None
-    template_index: Place | None = None
-    predicted_tokens: list[str] | None = None
-    pll_scores: list[float | Annotated[list[Nats], Field(min_length=1)] | None] | None = Field(
-        None, description="a score of 0 or less, or those of one token or more, for each answer"
-    )
-    results: list[Annotated[tuple[Annotated[list[Surprisal], Field(min_length=1)], Any], Strict(False)]] | None = Field(
-        None, description="the surprisals of one token or more, for each answer"
-    )
-
-
-class HarnessDocument(Object):
-    """A document of the task BEAR, or of one that ``fathom export lm-eval`` wrote."""
-
-    query: str | None = None
-    relation: str
-    template_index: Place
-    template: str | None = None
-    answer_options: list[str]
-    text_options: list[str] | None = None
-    correct: Place | Annotated[list[Place], Field(min_length=1)] | None = Field(
-        None, description="the place of the right option, or several"
-    )
-
-
-class HarnessRow(Object):
-    """A line of ``samples_TASK_TIME.jsonl``."""
-
-    doc: HarnessDocument
-    filtered_resps: list[Annotated[tuple[Nats | Written, Any], Strict(False)]] = Field(
-        description="[log-likelihood of 0 or less, …] for each option"
-    )
-
-
-class HarnessConfig(Object):
-    """The model of ``results_TIME.json``."""
-
-    model_args: str | dict[str, Any] | None = Field(None, description="a text or an object")
-    model_sha: str | None = None
-    model_dtype: str | None = None
-
-
-class HarnessResults(Object):
-    """``results_TIME.json``."""
-
-    config: HarnessConfig = HarnessConfig()
-    model_name: str | None = None
-    lm_eval_version: str | None = None
 
 
 class ScoredQuery(NamedTuple):
@@ -173,8 +85,6 @@ class RowChecker:
             why = f"{name}: expected the text {expected[0]!r}, found {first_few(texts)}"
         elif not set(gold) <= set(row.query.gold):
             why = f"{name}: expected the gold answer {first_few(row.query.gold)}, found {first_few(gold)}"
-        elif any(score > 0 for scores in row.scores.values() for score in scores):
-            why = f"{name}: a log-likelihood is above 0"
         if why:
             self.faults.add(self.file, line, why)
         return not why
@@ -304,8 +214,9 @@ def _quiz_rows(
             expected = query.subject_id if query else f"at most {len(queries):,} instances"
             faults.add(file, line, f"expected {expected}, found subject {row['sub_id']!r}: give the --data evaluated")
         elif scores is None or layout not in ((), tuple(scores)):
-            expected = f"expected scores of all {len(space)} answers, in one layout in all lines"
-            faults.add(file, line, f"{expected}, found {shown(row.get('pll_scores'))}")
+            expected = f"expected pll_scores of all {len(space)} answers, in one layout in all lines"
+            advice = "lm-pub-quiz saves results of its older layouts in this one"
+            faults.add(file, line, f"{expected}, found {shown(row.get('pll_scores'))}: {advice}")
         else:
             layout = tuple(scores)
             gold = [str(row["obj_id"])] if row.get("obj_id") is not None else []
@@ -318,18 +229,11 @@ def _quiz_rows(
 
 def _quiz_scores(row: Json, ids: Sequence[str], space: CandidateSet, reduction: str) -> dict[str, list[float]] | None:
     """Return the scores of all answers in the order of the space; None if there is not one for each."""
-    labels, values = row.get("predicted_tokens"), row.get("pll_scores") or []
-    if labels is not None:
-        if any(isinstance(value, list) for value in values):
-            return None
-        values, ids = [-value if isinstance(value, float | int) else value for value in values], labels
-    elif row.get("results") is not None:
-        values = [[-surprisal for _, surprisal in tokens] for tokens, _ in row["results"]]
-    by_id = dict(zip(ids, values, strict=False))
-    wanted = space.ids if labels is None else space.names
-    if len(ids) != len(values) or by_id.keys() != set(wanted) or len({isinstance(some, list) for some in values}) > 1:
+    values = [] if "predicted_tokens" in row else row.get("pll_scores") or []
+    if len(ids) != len(values) or len({isinstance(value, list) for value in values}) > 1:
         return None
-    scores = [by_id[name] for name in wanted]
+    by_id = dict(zip(ids, values, strict=True))
+    scores = [by_id[name] for name in space.ids]
     if isinstance(scores[0], list):
         return {"sum/full": list(map(sum, scores)), "mean/full": [sum(some) / len(some) for some in scores]}
     return {f"{reduction}/full": [float("nan") if score is None else float(score) for score in scores]}
@@ -394,106 +298,3 @@ def _texts_of(document: Json) -> list[str]:
     if document.get("query"):
         return document.get("text_options") or []
     return [document["template"]] if document.get("template") else []
-
-
-SCHEMA = "0.3.0"
-SHARES = re.compile("accuracy|hits@.*|mrr|precision|recall|f1")
-"""Metrics between 0 and 1, of which higher is better."""
-
-
-def export_every_eval_ever(run: RunFolder, out: Path, organisation: str = "unknown") -> Path:
-    """Write a finished run as a folder, and return the file of its numbers.
-
-    :param organisation: that made the evaluation.
-    :raises BadInput: the run is unfinished, or the folder exists.
-    :raises MadeBefore: the same call has made it.
-    """
-    run.refuse_unfinished()
-    identity = run.manifest["identity"]
-    source = json.dumps([identity, run.manifest["circumstances"].get("begun")], sort_keys=True)
-    signature = signature_of("export every-eval-ever", {"organisation": organisation}, run=source)
-    refuse(obstacles(out, signature))
-    parts = ["unknown", *str(identity["model"]["name"]).rstrip("/").rsplit("/", 1)][-2:]
-    developer, model = (re.sub(r"[^\w.-]+", "-", part).strip("-.") or "unknown" for part in parts)
-    unique = UUID(bytes=hashlib.sha256(source.encode()).digest()[:16], version=4)
-    place, rows = Path("data", "fathom", developer, model), Rows(run)
-    shared = {"schema_version": SCHEMA, "evaluation_id": f"fathom/{developer}_{model}/{unique}"}
-    with whole_folder(out, signature) as folder:
-        (folder / place).mkdir(parents=True)
-        samples = folder / place / f"{unique}_samples.jsonl"
-        write_json_lines(samples, (shared | {"model_id": f"{developer}/{model}"} | row for row in _samples(rows)))
-        content = samples.read_bytes()
-        details = {"format": "jsonl", "file_path": str(place / samples.name), "hash_algorithm": "sha256"} | {
-            "checksum": hashlib.sha256(content).hexdigest(),
-            "total_rows": content.count(b"\n"),
-        }
-        about = shared | _about(identity, f"{developer}/{model}", organisation)
-        results = [
-            _result(rows, line.scoring, name, number, line.unscored)
-            for line in RunNumbers(run).headlines
-            for name, number in line.numbers.items()
-            if SHARES.fullmatch(name)
-        ]
-        numbers = about | {"evaluation_results": results, "detailed_evaluation_results": details}
-        write_json(folder / place / f"{unique}.json", numbers)
-    return out / place / f"{unique}.json"
-
-
-def _about(identity: dict[str, Any], model: str, organisation: str) -> dict[str, Any]:
-    facts = {name: str(value) for name, value in identity["model"].items() if value is not None}
-    details = {"deployment_type": "unknown", "model_availability": "unknown"} | facts
-    source = {"source_name": "Fathom", "source_type": "evaluation_run", "evaluator_relationship": "other"}
-    return {
-        "retrieved_timestamp": str(time.time()),
-        "source_metadata": source | {"source_organization_name": organisation},
-        "eval_library": {"name": "fathom", "version": str(identity.get("version", VERSION))},
-        "model_info": {"name": facts["name"], "id": model, "additional_details": details},
-    }
-
-
-def _result(rows: Rows, scoring: str, name: str, number: Estimate, unscored: int) -> dict[str, Any]:
-    data, evaluation = rows.identity["data"], _evaluation(rows, scoring)
-    method = f"95 % interval, sampling unit: {number.sample}"
-    ends = {"lower": number.low, "upper": number.high, "confidence_level": 0.95, "method": method}
-    details = {"recipe": number.recipe, "unscored": str(unscored)}
-    about = {key: str(value) for key, value in data.items()}
-    return {
-        "evaluation_result_id": f"{evaluation}/{name}",
-        "evaluation_name": evaluation,
-        "source_data": {"dataset_name": str(data["name"]), "source_type": "other", "additional_details": about},
-        "metric_config": {"metric_id": name, "metric_name": name, "lower_is_better": False}
-        | {"score_type": "continuous", "min_score": 0.0, "max_score": 1.0},
-        "score_details": {"score": number.value, "details": details}
-        | {"uncertainty": {"num_samples": number.n} | ({"confidence_interval": ends} if number.ends else {})},
-    }
-
-
-def _evaluation(rows: Rows, scoring: str) -> str:
-    return f"{rows.identity['data']['name']}/{rows.identity['probe']}/{scoring}"
-
-
-def _samples(rows: Rows) -> Iterator[dict[str, Any]]:
-    """Yield the scored predictions, each with its first answers and its expected credit over ties."""
-    names, credit = names_of(rows.candidates), rows.hits(1)
-    written = rows.table.column("answers").to_pylist() if "answers" in rows.table.column_names else {}
-    for place in rows.scored.nonzero()[0].tolist():
-        query, evaluation = int(rows.query[place]), _evaluation(rows, rows.scoring[place])
-        prompt, _ = rows.asked(place)
-        gold, first = (
-            [names.get(id_, id_) for id_ in ids] for ids in (rows.gold[query], sorted(rows.top_answers(place)))
-        )
-        raw = (written and written[place]) or first
-        taken = {"turn_idx": 0, "source": "output.raw", "extraction_method": "custom", "is_terminal": True}
-        choices = list(rows.candidates[rows.spaces[query] or ""][1]) if len(rows.scores(place)) else None
-        yield {
-            "evaluation_name": evaluation,
-            "evaluation_result_id": f"{evaluation}/{ACCURACY}",
-            "sample_id": f"{rows.query_ids[query]}#{rows.template[place]}",
-            "sample_hash": hashlib.sha256("".join([prompt, *gold]).encode()).hexdigest(),
-            "interaction_type": "single_turn",
-            "input": {"raw": prompt, "reference": gold, "choices": choices},
-            "output": {"raw": raw},
-            "answer_attribution": [taken | {"extracted_value": answer} for answer in raw],
-            "evaluation": {"score": float(credit[place]), "is_correct": bool(credit[place] > 0.5)},
-            "metadata": {"relation": rows.relations[query], "fact": rows.fact_ids[query] or rows.query_ids[query]},
-        }
