@@ -2,8 +2,14 @@
 
 import csv
 
+import pandas
+import polars
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from huggingface_hub import constants
 
+from fathom import BadInput
 from fathom.data.formats import examine, format_of, read
 from tests.base.test_spelling import lines
 from tests.messages import mentioned
@@ -77,14 +83,122 @@ def test_a_cell_of_two_lines_does_not_shift_the_lines(tmp_path):
     assert mentioned(faults.found[0], "facts.csv:4", "'answer'")
 
 
-def test_without_templates(tmp_path):
-    data = read(table(tmp_path, "subject,relation,answer", "Kenya,capital,Nairobi", "Chad,capital,N'Djamena"))
-    assert data.relations["capital"].templates == ()
-    assert mentioned(data.notes[0], "facts.csv:2", "'capital' has no template")
-    lines(tmp_path, "relations.jsonl", {"relation": "capital", "templates": ["[X]: [Y]"]})
-    data = read(tmp_path)
-    assert [template.text for template in data.relations["capital"].templates] == ["[X]: [Y]"]
-    assert not data.notes
+def test_without_templates_the_relation_names_make_one(tmp_path, caplog):
+    caplog.set_level("INFO", logger="fathom")
+    rows = ("Kenya,capital,Nairobi", "Chad,wasBornIn,N'Djamena", "Mali,located_in,Africa")
+    data = read(table(tmp_path, "subject,relation,answer", *rows))
+    assert [relation.templates[0].text for relation in data.relations.values()] == [
+        "The capital of [X] is [Y].", "[X] was born in [Y].", "[X] located in [Y].",
+    ]  # fmt: skip
+    assert mentioned(caplog.text, "made of the names", "The capital of [X] is [Y].", "column 'template'")
+    relations = [{"relation": row.split(",")[1], "templates": ["[X]: [Y]"]} for row in rows]
+    lines(tmp_path, "relations.jsonl", *relations)
+    assert {relation.templates[0].text for relation in read(tmp_path).relations.values()} == {"[X]: [Y]"}
+
+
+TRIPLES = {"head": ["Kenya", "Korea, South"], "relation": ["capital"] * 2, "tail": ["Nairobi", "Seoul"]}
+NAMES = {"subject": "Country", "answer": "label"}
+
+
+def renamed(frame):
+    return {"Country": frame["head"], "relation": frame["relation"], "Label": frame["tail"], "year": [1963, None]}
+
+
+@pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame, pa.table])
+def test_data_frames_are_tables(make):
+    data = read(make(TRIPLES))
+    assert facts_of(data) == FACTS
+    years = [query.groups["year"] for query in read(make(renamed(TRIPLES)), NAMES).queries]
+    assert years == ["1963.0" if make is pandas.DataFrame else "1963", "unknown"]  # pandas has no gaps in integers
+
+
+def test_an_index_of_pandas_may_be_a_column():
+    frame = pandas.DataFrame(TRIPLES)
+    assert facts_of(read(frame.set_index("head"))) == FACTS
+    assert facts_of(read(frame.iloc[::-1])) == FACTS[::-1]
+
+
+@pytest.mark.parametrize(
+    ("frame", "columns", "expected"),
+    [
+        (pa.table(TRIPLES).drop_columns("tail"), None, ("<data frame>", "column answer is missing", "--columns")),
+        (pa.table({**TRIPLES, "tail": [["Nairobi"], ["Seoul"]]}), None, ("<data frame>:1", "'answer' must be text")),
+        (pa.table({**TRIPLES, "tail": ["Nairobi", None]}), None, ("<data frame>:2", "'answer'", "not empty")),
+        (pa.table(TRIPLES), {"object": "tail"}, ("columns", "expected hrt, htr, or pairs of subject")),
+        (5, None, ("type int", "data frame")),
+    ],
+)
+def test_faults_of_data_frames(frame, columns, expected):
+    with pytest.raises(BadInput) as raised:
+        read(frame, columns)
+    assert mentioned(str(raised.value), *expected)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
+def test_columns_of_other_names(tmp_path, ending):
+    frame = pandas.DataFrame(renamed(TRIPLES))
+    file = tmp_path / f"capitals{ending}"
+    if ending == ".parquet":
+        frame.to_parquet(file)
+    else:
+        frame.to_csv(file, sep="\t" if ending == ".tsv" else ",", index=False)
+    columns = "subject=Country, relation=relation, answer=label"
+    assert facts_of(read(file, columns)) == FACTS
+    if ending != ".tsv":
+        with pytest.raises(BadInput, match=r"column subject, answer is missing.*--columns"):
+            read(file)
+
+
+@pytest.mark.parametrize(
+    "columns", ["", "subject", "subject=", "subject=a,subject=b", "subject=a,object=b", "hrt,htr", "subject=a,"]
+)
+def test_columns_that_say_nothing(tmp_path, columns):
+    with pytest.raises(BadInput, match="columns: expected hrt, htr, or pairs of subject"):
+        read(table(tmp_path, HEADER, *ROWS), columns)
+
+
+def test_names_of_columns_are_for_tables(tmp_path):
+    lines(tmp_path, "train.tsv", "Kenya\tcapital\tNairobi", "Chad\tcapital\tN'Djamena")
+    with pytest.raises(BadInput, match="is of a table"):
+        read(tmp_path, "subject=a,answer=b")
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A cache of the hub with a data set of two tables, and one of one."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    for name, files in {"many": ("a.csv", "data/b.parquet", "README.md"), "single": ("data/b.parquet",)}.items():
+        place = tmp_path / f"datasets--owner--{name}"
+        snapshot = place / "snapshots" / ("0" * 40)
+        (snapshot / "data").mkdir(parents=True)
+        (place / "refs").mkdir()
+        (place / "refs" / "main").write_text("0" * 40)
+        for file in files:
+            blob = place / "blobs" / file.replace("/", "-")
+            blob.parent.mkdir(exist_ok=True)
+            pq.write_table(pa.table(TRIPLES), blob) if file.endswith("parquet") else blob.write_text(HEADER)
+            (snapshot / file).symlink_to(blob)
+
+
+def test_a_data_set_of_the_hub(hub):
+    for address in ("hf://datasets/owner/single", "hf://datasets/owner/many/data/b.parquet"):
+        data = read(address)
+        assert (facts_of(data), data.name) == (FACTS, address.removeprefix("hf://datasets/"))
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("owner/many", ("name the table", "a.csv", "data/b.parquet")),
+        ("owner/many/c.csv", ("cannot be fetched", "HF_HUB_OFFLINE")),
+        ("owner/none", ("cannot be fetched", "HF_HUB_OFFLINE")),
+        ("owner", ("expected hf://datasets/OWNER/NAME",)),
+    ],
+)
+def test_a_data_set_that_the_hub_does_not_give(hub, address, expected):
+    with pytest.raises(BadInput) as raised:
+        read(f"hf://datasets/{address}")
+    assert mentioned(str(raised.value), *expected)
 
 
 def test_rows_that_differ_in_their_template_are_one_fact(tmp_path):

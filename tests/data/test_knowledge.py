@@ -23,6 +23,7 @@ from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
 from fathom.probes.run import RunRequest, run
 from fathom.results.datasets import data_tables
+from fathom.results.tables import render
 from tests.messages import correspond, mentioned, mentions, stated
 from tests.scripted import ScriptedModel
 
@@ -271,6 +272,15 @@ def test_turtle(tmp_path):
     assert correspond(
         [note.split(": ", 1)[1] for note in data.notes], ("1 triples", "literals"), ("2 triples", "the vocabulary")
     )
+
+
+def test_relations_that_are_addresses_are_shown_by_name(tmp_path):
+    pytest.importorskip("pyoxigraph")
+    table = data_tables(read(write(tmp_path / "r", {"all.ttl": [TURTLE]})))[-1]
+    shown = render([table], "text")
+    assert mentioned(shown, "capital of", "seat of")
+    assert "example.org" not in shown
+    assert "http://example.org/capitalOf" in render([table], "json")
 
 
 def test_n_triples_with_splits(tmp_path):

@@ -164,5 +164,5 @@ def test_a_prompt_beyond_the_window(graph_data: QuerySet, gpt2: PreTrainedTokeni
 def test_too_few_triples_to_draw_from(graph_data: QuerySet, gpt2: PreTrainedTokenizerBase, tmp_path: Path) -> None:
     kind, shape = SHAPES["gpt2"]
     model = make_local(build(kind, **shape, vocab_size=len(gpt2)), gpt2)
-    with pytest.raises(BadInput, match=mentions("5000")):
+    with pytest.raises(BadInput, match=mentions("5000", "--shots")):
         run(RunRequest("statement", model, graph_data, StatementOptions(shots=5000)), tmp_path / "run")

@@ -44,7 +44,7 @@ def probe(
         then follow as keywords: "statement", "embedding", "vocabulary", "cloze", "ontology", "generation" or "choice".
     :param model: name or folder of a `transformers` model, or one from ``load_model`` or ``wrap_model``; for the choice
         probe also a :class:`fathom.engine.models.server.ChatServer`, or its model's name with ``server="http://…/v1"``.
-    :param data: a folder, the name of an embedded data set, or a query set.
+    :param data: a folder or file, the name of an embedded data set, a data frame of facts, or a query set.
     :param out: folder of the run; an unfinished run of the same options is resumed. None: a temporary folder. With
         ``part="1/4"`` the run may be unfinished afterwards: ``Result.is_complete()``.
     :param progress: called with (queries done, all queries) instead of a progress bar; False: nothing is shown.

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from fathom.base.errors import BadInput, optional
 from fathom.data.formats import read
+from fathom.data.formats.fact_table import Frame
 from fathom.data.queries import QuerySet
-from fathom.data.selection.options import Order
 from fathom.results.answers import consistency_table, error_table, tidy_table
 from fathom.results.estimates import Estimate
 from fathom.results.metrics.table import metric
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 ModelSource: TypeAlias = "str | Path | Model | ChatServer"
 """A model: its name or folder, or itself."""
-Source: TypeAlias = str | Path | QuerySet
-"""Data: their name or folder, or themselves."""
+Source: TypeAlias = str | Path | Frame | QuerySet
+"""Data: their name or folder, a data frame of facts, or a query set."""
 Out: TypeAlias = str | Path | None
 """Folder of a run."""
 
@@ -157,5 +157,5 @@ class Result:
         return self
 
 
-def read_source(data: Source, columns: Order | None = None) -> QuerySet:
+def read_source(data: Source, columns: str | None = None) -> QuerySet:
     return data if isinstance(data, QuerySet) else read(data, columns)

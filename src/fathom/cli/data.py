@@ -18,7 +18,7 @@ from fathom.data.formats.kg import Templates
 from fathom.data.graph.queries import GraphQuerySet, graph_of
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.options import ExamplesOptions, FetchModelOptions, FetchOptions, GraphArgument, SampleOptions
-from fathom.data.selection.options import Columns, Order
+from fathom.data.selection.options import Columns
 from fathom.data.statistics import CountTokens
 
 STOPPED = "stopped; what has arrived is kept: the same command resumes"
@@ -161,7 +161,7 @@ def fetch_model(options: FetchModelOptions, printed: PrintOptions) -> None:
     say(f"next: fathom probe {entry.probe} --model {folder} --data geography")
 
 
-def graph_at(path: str, columns: Order | None = None) -> tuple[KnowledgeGraph, str, Templates]:
+def graph_at(path: str, columns: str | None = None) -> tuple[KnowledgeGraph, str, Templates]:
     """Return the graph there, its name and its templates. :raises BadInput: the data have no graph."""
 
     queryset = read(path, columns)

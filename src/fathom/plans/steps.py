@@ -15,7 +15,6 @@ from fathom.base.progress import Progress
 from fathom.base.reading import Json, file_exists, json_file, shown
 from fathom.data.formats import read
 from fathom.data.queries import QuerySet
-from fathom.data.selection.options import Order
 from fathom.probes import Entry
 from fathom.probes.models import loading_key, open_model
 from fathom.probes.options import ProbeOptions
@@ -34,7 +33,7 @@ class Opened:
     """The models and data that steps use: one model in memory at a time."""
 
     def __init__(self) -> None:
-        self._data: dict[tuple[str, Order | None], QuerySet] = {}
+        self._data: dict[tuple[str, str | None], QuerySet] = {}
         self._model: tuple[Any, Any] = (None, None)
         self._warm: set[tuple[object, str]] = set()
 
@@ -44,7 +43,7 @@ class Opened:
         self._warm.add((probe, model))
         return not was_asked
 
-    def data(self, data: str | Path | QuerySet, columns: Order | None = None) -> QuerySet:
+    def data(self, data: str | Path | QuerySet, columns: str | None = None) -> QuerySet:
         """Read a data set once. :param columns: order of the columns in files of triples."""
         if isinstance(data, QuerySet):
             return data

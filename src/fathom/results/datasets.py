@@ -163,12 +163,14 @@ def _title(queryset: QuerySet) -> str:
 
 def _graph_relations(queries: TripleQueries, count_tokens: Callable[[list[str]], list[int]] | None) -> Table:
     single = _SINGLE if count_tokens is not None else ()
+    relations = graph_relations(queries, count_tokens)
+    has_addresses = any("://" in relation.relation for relation in relations)
     return Table(
         ("relation", "name", "cardinality", "triples", "queries", "answers", "majority", *single),
-        tuple((*one[:-1], *(one.single_token or ())) for one in graph_relations(queries, count_tokens)),
+        tuple((*relation[:-1], *(relation.single_token or ())) for relation in relations),
         title="by relation",
         formats=dict.fromkeys(("majority", *_SINGLE), ".1%"),
-        hidden=frozenset({"name"}),
+        hidden=frozenset({"relation" if has_addresses else "name"}),
         notes=(
             "cardinality, answers and majority are those of the queries; "
             "majority: accuracy of always giving the most frequent answer",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +15,13 @@ from fathom.base.registry import Registry
 from fathom.data.columns import first_fields
 from fathom.data.formats import bear, choices, kg, lama, native, ontoprobe, openke, rdf, simkgc
 from fathom.data.formats.base import Format, note_unread, read_about
-from fathom.data.formats.native import is_fact_table
+from fathom.data.formats.fact_table import FRAME, Frame, frame_of, is_fact_table, renamed_columns
+from fathom.data.formats.hub import HUB, table_of
 from fathom.data.formats.published_sets import MAKE, READERS
 from fathom.data.formats.tables import Record, Table
 from fathom.data.published import catalogue, fetchable, fetched
 from fathom.data.queries import QuerySet
-from fathom.data.selection.options import Order
+from fathom.data.selection.options import checked_columns
 
 _BY_FOLDER = (bear, ontoprobe, choices, native, lama)
 _TABLES = [
@@ -47,6 +49,8 @@ def locate(data: str | Path) -> Path:
     :raises BadInput: there is none, or it is neither file nor folder.
     """
     path = check_encoding(Path(data).expanduser())
+    if str(data).startswith(HUB):
+        return table_of(str(data))
     if stands(path):
         if not path.is_dir():
             check_file(path)
@@ -74,30 +78,53 @@ def format_of(path: Path) -> Format | None:
     return next((entry for entry in FORMATS.entries() if entry.fits(path)), None)
 
 
-def examine(data: str | Path, columns: Order | None = None) -> tuple[QuerySet | None, Faults]:
-    """Read a folder and return its faults instead of raising them; None if it cannot be read.
+def examine(data: str | Path | Frame, columns: str | Mapping[str, str] | None = None) -> tuple[QuerySet | None, Faults]:
+    """Read data and return its faults instead of raising them; None if it cannot be read. Parameters: :func:`read`.
 
     :raises BadInput: there is no such folder.
     """
+    try:
+        order = checked_columns(columns)
+    except ValueError as error:
+        raise BadInput(f"columns: {error}") from error
+    names, faults = renamed_columns(order), Faults()
+    if not isinstance(data, str | Path):
+        return _examined(FRAME, native.read_table(FRAME, faults, names, frame_of(data)), faults)
     path = locate(data)
     if not path.name.strip("."):
         path = path.resolve()  # "." and ".." have no name for the data set
-    faults = Faults()
-    layout = format_of(path)
-    if layout is not None:
-        if columns is not None and layout is not kg.FORMAT:
-            message = f"--columns {columns} is of plain triples: leave it out of data in the layout {layout.name}"
-            faults.add(path, None, message)
-        queryset = kg.read_graph(path, faults, columns) if layout is kg.FORMAT else layout.read(path, faults)
-        about = read_about(path if path.is_dir() else path.parent, faults)
-        faults.note_respelt()
-        note_unread(path, faults)
-        if queryset is None or faults.found:
-            return None, faults
-        return replace(queryset, **about, notes=tuple(faults.notes)), faults
-    faults.add(path, None, f"no format fits{_nearest(path)}")
-    faults.found += FORMATS.faults  # one of them may be the one that is needed
-    return None, faults
+    is_table = is_fact_table(path, named=bool(names))
+    layout = native.FORMAT if is_table and names else format_of(path)
+    if layout is None:
+        faults.add(path, None, f"no format fits{_nearest(path)}")
+        faults.found += FORMATS.faults  # one of them may be the one that is needed
+        return None, faults
+    if is_table and layout is native.FORMAT:
+        queryset = native.read_table(path, faults, names, name=_name_of(data, path))
+    elif layout is kg.FORMAT:
+        queryset = kg.read_graph(path, faults, None if names else order)
+    else:
+        queryset = layout.read(path, faults)
+    if columns is not None and layout is not kg.FORMAT and not names:
+        message = f"--columns {columns} is of plain triples: leave it out of data in the layout {layout.name}"
+        faults.add(path, None, message)
+    if names and not is_table:
+        faults.add(path, None, f"--columns {columns} is of a table (.csv, .tsv or .parquet): leave it out")
+    return _examined(path, queryset, faults)
+
+
+def _examined(path: Path, queryset: QuerySet | None, faults: Faults) -> tuple[QuerySet | None, Faults]:
+    """Add what is known of the data to what was read."""
+    about = {} if path == FRAME else read_about(path if path.is_dir() else path.parent, faults)
+    faults.note_respelt()
+    note_unread(path, faults)
+    if queryset is None or faults.found:
+        return None, faults
+    return replace(queryset, **about, notes=tuple(faults.notes)), faults
+
+
+def _name_of(data: str | Path, path: Path) -> str:
+    return str(data).removeprefix(HUB) if str(data).startswith(HUB) else path.stem
 
 
 def _nearest(path: Path) -> str:
@@ -121,10 +148,13 @@ def _nearest(path: Path) -> str:
     return lacking
 
 
-def read(data: str | Path, columns: Order | None = None) -> QuerySet:
-    """Read a folder of any known format.
+def read(data: str | Path | Frame, columns: str | Mapping[str, str] | None = None) -> QuerySet:
+    """Read data of any known format.
 
-    :param columns: order of the columns in files of triples: "hrt" (head, relation, tail) or "htr".
+    :param data: a folder or file, the name of an embedded data set, ``hf://datasets/OWNER/NAME``, or a data frame
+        (pandas, polars, pyarrow) with a subject, a relation and an answer in each row.
+    :param columns: of files of triples, "hrt" (head, relation, tail) or "htr"; of a table, its names of our columns:
+        ``{"subject": "question", "answer": "label"}``.
     :raises BadInput: with every fault found, each with file and line.
 
     >>> fathom.read_data("geography").name

@@ -29,7 +29,6 @@ from fathom.data.formats.kg_types import JSON, LABELS, TYPES, read_types
 from fathom.data.graph.queries import GraphQuerySet, graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, characters, consecutive, entity_table, named_by_id
 from fathom.data.queries import QuerySet, are_codes
-from fathom.data.selection.options import Order
 from fathom.data.templates import Template
 from fathom.store.files import write_json_lines
 
@@ -58,7 +57,7 @@ class GraphFiles(NamedTuple):
     labels: Path | None
 
 
-def read_graph(path: Path, faults: Faults, order: Order | None = None) -> QuerySet | None:
+def read_graph(path: Path, faults: Faults, order: str | None = None) -> QuerySet | None:
     """Read the graph of a folder or file of triples; None after a fault. :param order: of the columns."""
     files = find_files(path)
     if path.is_dir():
@@ -391,10 +390,10 @@ def _write_aliases(file: Path, entities: pa.Table) -> None:
         stream.write("\n}\n")
 
 
-_COLUMNS: dict[Order, tuple[str, ...]] = {"hrt": ("head", "relation", "tail"), "htr": ("head", "tail", "relation")}
+_COLUMNS: dict[str, tuple[str, ...]] = {"hrt": ("head", "relation", "tail"), "htr": ("head", "tail", "relation")}
 _ENDS = (("head", "tail"), ("subject", "object"))
 _SIDES = [(head, name, tail) for head, tail in _ENDS for name in ("relation", "predicate")]
-_HEADERS: dict[tuple[str, ...], Order] = {
+_HEADERS: dict[tuple[str, ...], str] = {
     **dict.fromkeys(_SIDES, "hrt"),
     **{(head, tail, relation): "htr" for head, relation, tail in _SIDES},
 }
@@ -402,7 +401,7 @@ _MOST_RELATIONS = 0.1
 """Relations per entity from which on the columns may be in the other order: hundreds of triples share a relation."""
 
 
-def read_triples(file: Path, faults: Faults, order: Order | None = None) -> Columns:
+def read_triples(file: Path, faults: Faults, order: str | None = None) -> Columns:
     """Read the triples of a file, of a labelled one those that are right.
 
     :param order: of the columns; by default as a header states, else head, relation, tail.
@@ -426,7 +425,7 @@ def _is_labelled(file: Path) -> bool:
 
 
 def read_wrong_tails(
-    triples: Mapping[str, Path], graph: KnowledgeGraph, faults: Faults, order: Order | None = None
+    triples: Mapping[str, Path], graph: KnowledgeGraph, faults: Faults, order: str | None = None
 ) -> dict[str, list[tuple[str, ...]]]:
     """Return the wrong tails of each right triple of the labelled files.
 
@@ -462,7 +461,7 @@ def distinct_ids(parts: Mapping[str, Columns], *names: str) -> pa.Array:
     return pc.unique(pa.chunked_array(chunks, pa.string()))
 
 
-def is_in_order(parts: Mapping[str, Columns], order: Order | None, faults: Faults) -> bool:
+def is_in_order(parts: Mapping[str, Columns], order: str | None, faults: Faults) -> bool:
     """Return False, and add a fault, if relations are many and mostly heads or tails, too.
 
     :param order: as given by the user; "hrt" makes it a note.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fathom.base.reading import (
     Faults,
@@ -19,14 +19,17 @@ from fathom.base.reading import (
     shown,
     stands,
 )
-from fathom.base.reading.binary import INDEX, index_columns
 from fathom.base.reading.spelling import Spelling
 from fathom.data.formats.base import Draft, Format, check_answer_space, check_templates, texts_of, unscored_unless
-from fathom.data.formats.rows import Columns, Row, beginning, delimiter_of, read_cells
+from fathom.data.formats.fact_table import FRAME, is_fact_table, read_fact_table, without_index
+from fathom.data.formats.rows import Columns, Row
 from fathom.data.prompts.questions import as_template
 from fathom.data.queries import SPLIT, CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.store.files import write_json_lines
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ALTERED = ("negated", "misprimed", "paraphrased", "truncated")
 RELATIONS = "relations.jsonl"
@@ -70,9 +73,43 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
     file, *others = _facts_files(path)
     for double in others:
         faults.add(double, None, f"is next to {file.name}, which is read: remove one of the two")
+    name = path.stem if path == file else path.name
+    if is_fact_table(file) and (file == path or file.suffix != ".parquet"):  # in a folder, fields are as in JSON Lines
+        return read_table(file, faults, name=name)
+    entries = _relation_entries(file.with_name(RELATIONS), faults)
+    rows = read_json_lines(file, {"relation": str}, faults) if file.suffix == ".jsonl" else _parquet_rows(file, faults)
+    return _queryset(name, file, file.with_name(RELATIONS), entries, rows, faults)
+
+
+def read_table(
+    file: Path,
+    faults: Faults,
+    names: Mapping[str, str] | None = None,
+    frame: pa.Table | None = None,
+    name: str | None = None,
+) -> QuerySet | None:
+    """Read facts of a table, with ``relations.jsonl`` next to it if there is one; None after a fault.
+
+    :param names: our names of columns by those of the table.
+    :param frame: the table, if it is not in the file.
+    :param name: of the data set; by default the file's.
+    """
     relations = file.with_name(RELATIONS)
-    entries = _relation_entries(relations, faults) if stands(relations) or not is_fact_table(file) else {}
-    rows = list(_fitting(file, _rows(file, entries, faults), _FACT, faults))
+    entries = _relation_entries(relations, faults) if file != FRAME and stands(relations) else {}
+    rows = read_fact_table(file, entries, faults, names, frame)
+    return _queryset(name or file.stem, file, relations if entries else file, entries, rows, faults)
+
+
+def _queryset(
+    name: str,
+    file: Path,
+    relations: Path,
+    entries: dict[str, tuple[int, Json]],
+    content: Iterable[tuple[int, Json]],
+    faults: Faults,
+) -> QuerySet | None:
+    """:param relations: file of the entries."""
+    rows = list(_fitting(file, content, _FACT, faults))
     facts: dict[str, list[_Fact]] = {id_: [] for id_ in entries}
     for line, row in rows:
         answers = _answers(file, line, row, faults)
@@ -85,11 +122,11 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
             facts[row["relation"]].append(_Fact(line, row, subject, answers, sentences, altered))
     draft = Draft(file, faults)
     for id_, (line, entry) in entries.items():
-        _add_relation(draft, line, entry, facts[id_])
+        _add_relation(draft, relations, line, entry, facts[id_])
     _check_ids(file, draft.queries, faults)
     has_one_language = len(draft.candidates) <= len(draft.relations)
     return draft.queryset(
-        path.stem if path == file else path.name,
+        name,
         lambda: (
             draft.graph(draft.names() | {query.subject_id: query.subject for query in draft.queries})
             if has_one_language
@@ -117,28 +154,16 @@ def _facts_files(path: Path) -> list[Path]:
     return [file for file in files if stands(file) and (file.suffix != ".tsv" or is_fact_table(file))]
 
 
-def _rows(file: Path, entries: dict[str, tuple[int, Json]], faults: Faults) -> Iterable[tuple[int, Json]]:
-    """:param entries: of relations, to which those of a table are added."""
-    if is_fact_table(file):
-        return read_fact_table(file, entries, faults)
-    return read_json_lines(file, {"relation": str}, faults) if file.suffix == ".jsonl" else _parquet_rows(file, faults)
-
-
-def _add_relation(draft: Draft, line: int, entry: Json, facts: list[_Fact]) -> None:
-    """:param line: of the relation in its file."""
-    id_, file, faults, is_table = entry["relation"], draft.path, draft.faults, is_fact_table(draft.path)
-    if stands(file.with_name(RELATIONS)):
-        file = file.with_name(RELATIONS)
+def _add_relation(draft: Draft, file: Path, line: int, entry: Json, facts: list[_Fact]) -> None:
+    """:param file: of the relation, and its *line* there."""
+    id_, faults = entry["relation"], draft.faults
     if not facts:
         if draft.path not in faults.broken:
             faults.add(file, line, f"relation {id_!r} has no facts: add some or remove it")
         return
     if not entry.get("templates") and not all(fact.row.get("sentences") for fact in facts):
-        where = f"relation {id_!r} has no template"
-        if is_table:
-            faults.note(file, line, f"{where}: probes with few-shot lines evaluate it; others need a column 'template'")
-        else:
-            faults.add(file, line, f"{where}: write at least one, or 'sentences' in each of its facts")
+        expected = "write at least one, or 'sentences' in each of its facts"
+        faults.add(file, line, f"relation {id_!r} has no template: {expected}")
     spaces = _answer_spaces(file, line, entry, facts, faults)
     cardinality = cardinality_of(f"{fact.row.get('language')} {answer}" for fact in facts for answer in fact.answers)
     templates = tuple(map(Template, _by_language(entry.get("templates", [])).get("", ())))
@@ -187,11 +212,7 @@ def _parquet_rows(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:
         faults.keep(error)
         return
     spelling = Spelling(file, faults.respelt)
-    index = [name for name in index_columns(table) if name not in _FACT]
-    if named := [name for name in index if not name.startswith(INDEX)]:
-        faults.note(file, None, f"not read: the table's index {', '.join(named)}")
-    table = table.drop_columns(index)
-    for number, row in enumerate(table.to_pylist(), start=1):
+    for number, row in enumerate(without_index(file, table, _FACT, faults).to_pylist(), start=1):
         present = {name: value for name, value in row.items() if value is not None}
         if isinstance(present.get("relation"), str):
             yield number, spelling.of(number, present)
@@ -351,64 +372,6 @@ def _check_ids(file: Path, queries: list[Query], faults: Faults) -> None:
     for id_, count in Counter(query.id for query in queries).items():
         for _ in range(count - 1):
             faults.add(file, None, f"two facts have the id {id_!r}: ids must differ")
-
-
-_COLUMNS = dict.fromkeys(("subject", "relation", "answer"), "filled text")
-_TEMPLATE = "template"
-_FIELDS = (*_COLUMNS, "id", "subject_id", "answer_id", "language")
-"""Columns that are fields of ``facts.jsonl``."""
-_NO_GROUPS = (*_FIELDS, _TEMPLATE, "")
-"""Also the nameless index of pandas."""
-
-
-def is_fact_table(path: Path) -> bool:
-    """Return whether a path is a ``.csv`` file, or a ``.tsv`` file whose header names facts."""
-    if path.suffix == ".tsv" and path.is_file():
-        header = {name.strip().casefold() for name in beginning(path).partition("\n")[0].split("\t")}
-        return "answer" in header and not header.isdisjoint({"subject", "relation"})
-    return path.suffix == ".csv" and stands(path) and not path.is_dir()
-
-
-def read_fact_table(file: Path, entries: dict[str, tuple[int, Json]], faults: Faults) -> Iterator[tuple[int, Json]]:
-    """Return lines and fields of facts, as in ``facts.jsonl``, of a table as spreadsheets write it.
-
-    Templates belong to their relation; one without ``[X]`` is a sentence of its fact. Rows that differ in their
-    template alone are one fact. Rows of a subject and relation are correct answers of each other. Columns that
-    ``facts.jsonl`` does not have are groups.
-
-    :param entries: lines and fields of relations, as in ``relations.jsonl``; those of the table are added.
-    """
-    cells = read_cells(file, _COLUMNS, faults, delimiter_of(beginning(file)), (*_COLUMNS, _TEMPLATE))
-    rows = [row for line, content in cells if (row := Row(file, line, content, faults)).fits(_COLUMNS)]
-    if rows and (others := [name for name in rows[0].content if name not in _NO_GROUPS]):
-        faults.note(file, 1, f"columns that are groups, for breakdowns: {', '.join(others)}")
-    facts: list[tuple[int, Json]] = []
-    first: dict[tuple[str, ...], Json] = {}
-    answers: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    seen: set[tuple[str, ...]] = set()
-    for row in rows:
-        fact, template = _fact(row), row[_TEMPLATE] or ""
-        _, entry = entries.setdefault(fact["relation"], (row.line or 1, {"relation": fact["relation"]}))
-        templates = entry.setdefault("templates", [])
-        if SUBJECT in template and template not in templates and isinstance(templates, list):
-            templates += [checked.text for checked in check_templates(file, row.line, [template], faults)]
-        key = tuple(str(value) for value in fact.values())
-        if key not in first or (*key, template) in seen:  # a row that is repeated is a fact of its own
-            facts.append((row.line or 1, fact))
-        first.setdefault(key, fact)
-        seen.add((*key, template))
-        if template and SUBJECT not in template:
-            first[key].setdefault("sentences", []).append(template)
-        answers[fact["subject"], fact["relation"]][fact["answer"]] = None
-    for line, fact in facts:
-        others = [name for name in answers[fact["subject"], fact["relation"]] if name != fact["answer"]]
-        yield line, fact | ({"known": others} if others else {})
-
-
-def _fact(row: Row) -> Json:
-    groups = {name: value or "unknown" for name, value in row.content.items() if name not in _NO_GROUPS}
-    fields = {name: row[name] for name in _FIELDS if row[name]}
-    return fields | ({"groups": groups} if groups else {})
 
 
 FORMAT = Format(

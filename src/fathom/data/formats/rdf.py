@@ -246,6 +246,11 @@ def name_of(iri: str) -> str:
     return unquote(iri.rstrip("#/").rpartition("#" if "#" in iri.rstrip("#/") else "/")[2]).replace("_", " ")
 
 
+def words_of(name: str) -> str:
+    """Return the words of a name or IRI: "birthPlace" and ``…/birth_place`` → "birth place"."""
+    return _spaced(name_of(name) if "://" in name else name.replace("_", " ")).strip()
+
+
 def one_line(text: str) -> str:
     """Remove breaks and repeated blanks."""
     return " ".join(text.split())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fathom.base.reading import (
@@ -143,24 +144,40 @@ def delimiter_of(text: str) -> str:
     return max(",;\t", key=text.partition("\n")[0].count)
 
 
+def header_fault(header: Sequence[str], columns: Iterable[str], expected: Iterable[str]) -> str:
+    """Return why a header cannot be used; "" if it can. :param expected: all columns that may be there."""
+    missing = [name for name in columns if name not in header]
+    if not missing and len(set(header)) == len(header):
+        return ""
+    what = f"column {', '.join(missing)} is missing" if missing else "two columns have the same name"
+    return f"{what}: expected {', '.join(expected)}, found {shown(list(header))}"
+
+
 def read_cells(
-    file: Path, columns: Columns, faults: Faults, delimiter: str = "\t", expected: Iterable[str] = ()
+    file: Path,
+    columns: Columns,
+    faults: Faults,
+    delimiter: str = "\t",
+    expected: Iterable[str] = (),
+    names: Mapping[str, str] = MappingProxyType({}),
+    advice: str = "",
 ) -> Iterator[tuple[int, Json]]:
     """Read lines below a header, quoted as CSV; numbers and lists are JSON. The case of the header does not matter.
 
     :param columns: kinds of the columns that must be there.
     :param expected: all that may be there, for messages; by default *columns*.
+    :param names: our names of columns by those of the header.
+    :param advice: for a header that cannot be used.
     """
     faults.read.add(file)
     spelling = Spelling(file, faults.respelt)
     reader = None
     try:
         reader = csv.DictReader(io.StringIO(read_text(file), newline=""), delimiter=delimiter, strict=True)
-        header = reader.fieldnames = [tidy(name).casefold() for name in reader.fieldnames or ()]
-        missing = [name for name in columns if name not in header]
-        if missing or len(set(header)) < len(header):
-            what = f"column {', '.join(missing)} is missing" if missing else "two columns have the same name"
-            faults.add(file, 1, f"{what}: expected {', '.join(expected or columns)}, found {shown(header)}")
+        header = [tidy(name).casefold() for name in reader.fieldnames or ()]
+        header = reader.fieldnames = [names.get(name, name) for name in header]
+        if why := header_fault(header, columns, expected or columns):
+            faults.add(file, 1, "; ".join(filter(None, (why, advice))))
             return
         for row in reader:
             cells = [cell for cell in (*row.values(), *(row.get(None) or ())) if isinstance(cell, str)]

@@ -86,7 +86,9 @@ class FewShot:
         self.end = " " if trailing_space else ""
         self.pool = graph.training
         if len(self.pool) < shots:
-            raise BadInput(f"{shots} few-shot lines asked for, but there are {len(self.pool)} triples to draw from")
+            advice = f"give --shots {max(1, len(self.pool) - 1)}, or facts with templates (a .csv)"
+            found = f"there are {len(self.pool)} triples to draw from"
+            raise BadInput(f"{shots} few-shot lines asked for, but {found}: {advice}")
         self.descriptions = _descriptions(graph, queries) if description else {}
         # More than needed, as lines that answer the query are skipped.
         self.shared = () if per_query else self._draw(f"{seed}", 8 * shots + 64)

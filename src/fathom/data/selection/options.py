@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -11,17 +12,36 @@ from fathom.base.options import CIRCUMSTANCE, EVERYTHING, LATER, Group, Names, S
 
 Reading = Literal["auto", "template-based", "template-free"]
 Alteration = Literal["no", "negated", "misprimed", "paraphrased", "truncated", "no-subject"]
-Order = Literal["hrt", "htr"]
+ORDERS = ("hrt", "htr")
 """Columns of triples: head, relation, tail; or head, tail, relation, as FB15k and WN18 were first published."""
+TABLE_COLUMNS = ("subject", "relation", "answer", "template", "id", "subject_id", "answer_id", "language")
+"""Columns of a table of facts that are no groups."""
 Words = Annotated[tuple[str, ...], BeforeValidator(separated)]
 Directions = Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(separated), Field(min_length=1)]
 
+
+def checked_columns(value: Any) -> Any:
+    """Return an order of triples, or pairs such as "subject=s,answer=o", given as text or as a mapping.
+
+    :raises ValueError: neither.
+    """
+    if isinstance(value, Mapping):
+        value = ",".join(f"{field}={name}" for field, name in value.items())
+    if value is None or value in ORDERS:
+        return value
+    fields = [pair.partition("=")[0].strip() for pair in str(value).split(",") if pair.partition("=")[2].strip()]
+    if len(fields) <= str(value).count(",") or not set(fields) <= set(TABLE_COLUMNS) or len(set(fields)) < len(fields):
+        raise ValueError(f"expected hrt, htr, or pairs of {', '.join(TABLE_COLUMNS)}: subject=…,relation=…,answer=…")
+    return str(value)
+
+
 Columns = Annotated[
-    Order | None,
+    str | None,
+    BeforeValidator(checked_columns),
     opt(
         None,
         "Columns of files of triples: hrt (head, relation, tail; the default) or htr (head, tail, relation, the order "
-        "of FB15k and WN18 as first published).",
+        "of FB15k and WN18 as first published). Columns of a table: subject=NAME,relation=NAME,answer=NAME.",
         Group.DATA,
         LATER,
     ),
