@@ -396,7 +396,10 @@ def test_latex_escapes_everything() -> None:
         recipe="a_b|data:x",
     )
     assert to_latex(table).splitlines() == [
-        "% 50 % is",
+        r"\begin{table}",
+        r"\centering",
+        r"\caption{50 \% is}",
+        r"\label{tab:50-is}",
         r"\begin{tabular}{lrl}",
         r"\toprule",
         r"a\_b & x² & low \\",
@@ -407,6 +410,7 @@ def test_latex_escapes_everything() -> None:
         r"{[x]} & 50.0 \% & -- \\",
         r"\bottomrule",
         r"\end{tabular}",
+        r"\end{table}",
         "% a_b %",
     ]
     assert render([table], "latex") == f"{to_latex(table)}\n\n% recipe: a_b|data:x"

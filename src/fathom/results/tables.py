@@ -41,6 +41,7 @@ Cell = str | int | float | bool | None
 
 _NOTHING = "–"
 WIDTH = 80
+_WORDS = re.compile(r"[a-z0-9]+")
 _IN_LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}"}
@@ -351,13 +352,19 @@ def to_markdown(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """Write a tabular of the package booktabs, everything escaped; title and notes are comments."""
+    """Write a table of the package booktabs, everything escaped; its label is of its title, notes are comments."""
     header, body, numeric = _readable(table)
-    lines = [f"% {_plain(table.title)}"] if table.title else []
+    lines = [r"\begin{table}", r"\centering"]
+    if title := _plain(table.title):
+        lines += [
+            rf"\caption{{{title.translate(_IN_LATEX)}}}",
+            rf"\label{{tab:{'-'.join(_WORDS.findall(title.lower()))}}}",
+        ]
     lines += [rf"\begin{{tabular}}{{{''.join('r' if right else 'l' for right in numeric)}}}", r"\toprule"]
     lines += [_latex_line(header, [False] * len(header)), r"\midrule"]
     lines += [_latex_line(row, numeric) for row in body]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *(f"% {_plain(note)}" for note in table.notes)])
+    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    return "\n".join([*lines, *(f"% {_plain(note)}" for note in table.notes)])
 
 
 def to_html(table: Table) -> str:
