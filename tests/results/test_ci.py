@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import jsonschema
 import numpy as np
@@ -72,6 +73,24 @@ def test_undecided_is_not_worse_and_not_equivalent(fathom, tmp_path) -> None:
     paths = [answered(tmp_path / f"{n}", knows(0.6, n), data, model=f"m{n}").path for n in (1, 2)]
     typed = ("compare", *paths, "--metrics", "accuracy", "--margin", "2", "--fail-if")
     assert [fathom(*typed, condition)[0] for condition in ("worse", "not-equivalent")] == [0, 3]
+
+
+def test_conditions_are_tests_of_a_junit_file(runs, fathom, tmp_path) -> None:
+    file, paths = tmp_path / "junit.xml", [runs[name].path for name in ("reference", "same", "worse")]
+    typed = ("compare", *paths, "--metrics", "accuracy", "--margin", "5", "--junit", file)
+    for _ in range(2):
+        assert fathom(*typed, "--fail-if", "worse")[0] == 3
+        suite = ElementTree.parse(file).getroot()
+        tests = {test.get("name"): test for test in suite}
+        assert (suite.tag, suite.get("tests"), suite.get("failures")) == ("testsuite", "2", "1")
+        assert list(tests) == ["not same against reference: worse", "not worse against reference: worse"]
+        failures = [test.find("failure") for test in suite]
+        assert failures[0] is None
+        assert failures[1] is not None
+        assert "worse is worse than reference by more than 5 points" in (failures[1].text or "")
+    code, _, said = fathom(*typed)
+    assert code == 2
+    assert "--fail-if" in said
 
 
 @pytest.mark.parametrize("condition", ["worse", "not-equivalent"])

@@ -91,6 +91,7 @@ class CompareOptions(RunOptions, ComparisonOptions):
     fail_if: Literal["worse", "not-equivalent", "different"] | None = opt(
         None, "Exit with code 3 if a run is worse than the first by --margin, not equivalent to it, or different."
     )
+    junit: Path | None = opt(None, "Also write the conditions of --fail-if as tests of a JUnit file.", Group.OUTPUT)
 
 
 class DiffOptions(RunOptions):
@@ -248,11 +249,15 @@ def metrics(options: MetricsOptions) -> None:
 
 def compare(options: CompareOptions, printed: TableOptions) -> None:
     from fathom.plans.comparison import analyse
+    from fathom.results.junit import junit_of
+    from fathom.store.outputs import write_output
 
     if options.fail_if:  # other pairs would make the family larger, and decide nothing
         options = options.model_copy(update={"to_first": True})
+    refuse(["--junit holds the conditions of --fail-if: give both"] * bool(options.junit and not options.fail_if))
     comparison = analyse(options.runs, options)
-    failing = comparison.failing(options.fail_if) if options.fail_if else []
+    judged = comparison.judged(options.fail_if) if options.fail_if else {}
+    failing = [condition for condition, (fails, _) in judged.items() if fails]
     if printed.format == "json":
         from fathom.api.comparison import record_of
 
@@ -260,6 +265,8 @@ def compare(options: CompareOptions, printed: TableOptions) -> None:
         printed.write(comparison, "compare")
     else:
         printed.present(comparison, "compare")
+    if options.junit is not None:
+        write_output(options.junit, junit_of(judged), overwrite=printed.overwrite, recorded=False)
     if failing:
         notes(failing)
         raise typer.Exit(FAILED)

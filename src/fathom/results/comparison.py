@@ -155,8 +155,8 @@ class Comparison(Tabular):
         samples = dict.fromkeys(one.sample for one in found if one is not None)
         return [*lines, *(scope(sample) for sample in samples if sample), *in_words(self.checks)]
 
-    def failing(self, outcome: str) -> list[str]:
-        """Return why the runs fail a condition against the first run, a line each.
+    def judged(self, outcome: str) -> dict[str, tuple[bool, str]]:
+        """Return whether each run fails a condition against the first run, and the verdict, by the condition's name.
 
         :param outcome: "worse", "not-equivalent" or "different".
         :raises BadInput: no margin for the first two, or a run that cannot be compared with the first, or judged.
@@ -166,12 +166,15 @@ class Comparison(Tabular):
         undetermined = (pair for pair in self.pairs if pair.first == reference and pair.decision.word == UNDETERMINED)
         refuse(f"--fail-if {outcome}: {pair.second} {UNDETERMINED}: {pair.decision.reason}" for pair in undetermined)
         of_reference = [pair for pair in self.pairs if pair.first == reference]
-        decisions = {f"{pair.second} against {reference}": pair.decision for pair in of_reference}
+        verdicts = [
+            (f"{pair.second} against {reference}", pair.decision, pair_in_words(pair, self.metrics[0]))
+            for pair in of_reference
+        ]
         if self.over_seeds:
-            decisions = {one.claim.name: one for one in self.over_seeds}
-        if outcome != DIFFERENT and any(one.claim.margin is None for one in decisions.values()):
+            verdicts = [(decision.claim.name, decision, sentence(decision)) for decision in self.over_seeds]
+        if outcome != DIFFERENT and any(decision.claim.margin is None for _, decision, _ in verdicts):
             raise BadInput(f"--fail-if {outcome} needs a margin, such as --margin 2")
-        return [f"{name}: {outcome}" for name, decision in decisions.items() if _fails(decision, outcome)]
+        return {f"{name}: {outcome}": (_fails(decision, outcome), verdict) for name, decision, verdict in verdicts}
 
     @property
     def tables(self) -> list[Table]:
