@@ -14,13 +14,16 @@ verdicts are not called rough, and those of contrasts whose intervals miss the t
 from __future__ import annotations
 
 import argparse
+import csv
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache
-from itertools import product
+from io import StringIO
+from itertools import groupby, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -952,33 +955,63 @@ def is_poor(own: Counts, replicates: int) -> bool:
     return own.events < 0.94 * replicates or own.width > 1.25 or own.widest > 2 - 1e-6
 
 
+COLUMNS = ("world", "setting", "worlds", "claimed", "rate", "rough", "width")
+
+
+def summary(cells: str) -> str:
+    """Return a table with a line for each world: its settings, and the range of their rates. :param cells: as CSV."""
+    lines = ["| world | settings | worlds | claimed, % | rates, % | rough settings | width |", "|---|" + "---:|" * 6]
+    for name, rows in groupby(csv.DictReader(StringIO(cells)), key=lambda row: row["world"]):
+        found = list(rows)
+        rates = sorted(float(row["rate"]) for row in found)
+        widths = sorted(float(row["width"]) for row in found if row["width"])
+        rough = sum(float(row["rough"]) > 50 for row in found)
+        about = [name, len(found), found[0]["worlds"], found[0]["claimed"], _ends(rates, 1), rough, _ends(widths, 2)]
+        lines.append(f"| {' | '.join(map(str, about))} |")
+    return "\n".join(lines)
+
+
+def _ends(values: list[float], digits: int) -> str:
+    """Return the least and the greatest of sorted numbers; "" of none."""
+    return " to ".join(dict.fromkeys(f"{end:.{digits}f}" for end in (values[:1] + values[-1:])))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replicates", type=int, default=2000, help="worlds of a cell")
     parser.add_argument("--studies", type=int, default=300, help="of a cell of whole runs")
     parser.add_argument("--only", choices=CELLS, nargs="*")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument(
+        "--summary", type=Path, help="only print a table of this file of cells, as the command prints it"
+    )
     given = parser.parse_args()
+    if given.summary:
+        print(summary(given.summary.read_text(encoding="utf-8")))
+        return
     cells = [(name, setting) for name in given.only or CELLS for setting in CELLS[name].settings]
     replicates = [given.studies if CELLS[name].is_study else given.replicates for name, _ in cells]
-    print("| world | setting | claimed, % | rate, % | rough, % | width |\n|---|---|---:|---:|---:|---:|")
+    printed = csv.writer(sys.stdout, lineterminator="\n")
+    printed.writerow(COLUMNS)
     counted = []
     with ProcessPoolExecutor(given.workers) as pool:
         counts = pool.map(count, *zip(*cells, strict=True), replicates)
         for (name, setting), n, own in zip(cells, replicates, counts, strict=True):
             counted.append(own)
             width = "" if np.isnan(own.width) else f"{own.width:.2f}"
-            values = f"{CELLS[name].claimed:g} | {100 * own.events / n:.1f} | {100 * own.rough / n:.0f} | {width}"
-            print(f"| {name} | {', '.join(map(str, setting))} | {values} |", flush=True)
+            rates = f"{100 * own.events / n:.1f}", f"{100 * own.rough / n:.0f}"
+            printed.writerow([name, ", ".join(map(str, setting)), n, f"{CELLS[name].claimed:g}", *rates, width])
+            sys.stdout.flush()
     named = [f"{name} ({', '.join(map(str, setting))})" for name, setting in cells]
     errors = [place for place, (name, _) in enumerate(cells) if CELLS[name].claimed == 5]
     columns = ([one.events for one in counted], [one.rough for one in counted], replicates)
     marked = conspicuous(*([values[place] for place in errors] for values in columns))
     names = [named[place] for place, is_marked in zip(errors, marked, strict=True) if is_marked]
-    print(f"\nSignificantly above 6 %, and not called rough: {'; '.join(names) or 'no cell'}")
+    print(f"significantly above 6 %, and not called rough: {'; '.join(names) or 'no cell'}", file=sys.stderr)
     of_contrasts = [place for place, (name, _) in enumerate(cells) if name in CONTRASTS]
     bad = [named[place] for place in of_contrasts if is_poor(counted[place], replicates[place])]
-    print(f"Intervals of contrasts below 94 %, wider than 1.25 or the whole range: {'; '.join(bad) or 'no cell'}")
+    wide = "; ".join(bad) or "no cell"
+    print(f"intervals of contrasts below 94 %, wider than 1.25 or the whole range: {wide}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 import sys
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+ROOT = Path(__file__).resolve().parents[2]
+BENCHMARKS = ROOT / "benchmarks"
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +63,25 @@ def test_the_table_is_printed(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["claims.py", "--replicates", "3", "--only", "planned", "bound"])
     table.main()
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 5 + len(table.CELLS["planned"].settings) + len(table.CELLS["bound"].settings)
-    assert lines[-2].startswith("Significantly above 6 %")
-    assert lines[-1] == "Intervals of contrasts below 94 %, wider than 1.25 or the whole range: no cell"
-    assert lines[2].startswith("| planned | 12, 20, ")
+    printed, said = capsys.readouterr()
+    rows = list(csv.DictReader(StringIO(printed)))
+    assert len(rows) == len(table.CELLS["planned"].settings) + len(table.CELLS["bound"].settings)
+    assert (rows[0]["world"], rows[0]["worlds"]) == ("planned", "3")
+    assert rows[0]["setting"].startswith("12, 20, ")
+    assert said.splitlines()[-2].startswith("significantly above 6 %")
+    assert said.splitlines()[-1] == "intervals of contrasts below 94 %, wider than 1.25 or the whole range: no cell"
+
+
+def test_a_summary_has_the_ends_of_each_world(table: ModuleType) -> None:
+    lines = ["a,1,300,5,2.0,0,", "a,2,300,5,0.5,100,", "b,1,40,95,96.0,0,1.20", "b,2,40,95,97.0,0,0.90"]
+    cells = "\n".join([",".join(table.COLUMNS), *lines])
+    assert table.summary(cells).splitlines()[2:] == [
+        "| a | 2 | 300 | 5 | 0.5 to 2.0 | 1 |  |",
+        "| b | 2 | 40 | 95 | 96.0 to 97.0 | 0 | 0.90 to 1.20 |",
+    ]
+
+
+def test_the_page_is_the_summary_of_the_file(table: ModuleType) -> None:
+    notes = ROOT / "docs" / "notes"
+    summary = table.summary((notes / "claims.csv").read_text(encoding="utf-8"))
+    assert summary in (notes / "claims.md").read_text(encoding="utf-8")
