@@ -210,6 +210,26 @@ class TestMemory:
         descriptions = [f"H({NAMELESS}, {init}) − H({MEANINGLESS}, {init})" for init in "pr"]
         assert formulas == [*descriptions, f"H({MEANINGLESS}, r)"]
 
+    def test_without_a_control_the_worlds_decide_whether_known_names_help(self, tmp_path: Path) -> None:
+        """Memory of names is 0.65, or 0.9 − 0.2 − (0.9 − 0.2) = 0."""
+        helped = {BASE: (0.9, 0.2), NAMELESS: (0.5, 0.45)}
+        not_helped = dict.fromkeys((BASE, NAMELESS), (0.9, 0.2))
+        said = memory.conclude(taken_apart(tmp_path, {"m": helped, "n": not_helped}))
+        assert len(said) == 4
+        assert stated(said[0], "m gains from known names: significant, +65.0 points")
+        assert stated(said[1], "n gains from known names: no significant difference")
+        assert all(f"{name}: whether it remembers answers needs a control" in "".join(said[2:]) for name in "mn")
+
+    def test_with_a_control_answers_must_help_beyond_it(self, tmp_path: Path) -> None:
+        """Of the control's pre-training on sham triples 0.9 and 0.3 are right in base: beyond are 0 and 0.6."""
+        helped = {BASE: (0.9, 0.2), NAMELESS: (0.5, 0.45)}
+        grid = {"m": helped, "n": helped, "sham": {BASE: (0.9, 0.2)}, "weak": {BASE: (0.3, 0.2)}}
+        said = memory.conclude(taken_apart(tmp_path, grid, controls={"m": "sham", "n": "weak"}))
+        assert [decided.split(",")[0] for decided in said] == [
+            "m remembers answers: no significant difference",
+            "n remembers answers: significant",
+        ]
+
     def test_other_metrics_have_the_same_effects(self, tmp_path: Path) -> None:
         """Facts stand at rank 8 or 11, so that 0.65 more of them within ten are 0.65 · (1/8 − 1/11) of MRR, and three
         ranks less each; none is at rank 1. Hits@10 alone decides."""
