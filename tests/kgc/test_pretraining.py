@@ -36,6 +36,7 @@ from fathom_kgc.pretraining import (
 )
 from fathom_kgc.pretraining.options import PretrainOptions
 from tests.messages import mentioned, stated
+from tests.real import real_model
 
 KINDS = ("masked", "causal", "t5", "bart")
 SMALL = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 400, "batch_tokens": 256}
@@ -294,6 +295,56 @@ def test_a_contaminated_model_holds_what_it_was_told(data: QuerySet, tmp_path: P
     assert _right(data, tmp_path / "clean") <= 2  # at chance 0.3 of 6; three or more: one in three hundred
 
 
+def test_given_weights_are_trained_further(data: QuerySet, tmp_path: Path) -> None:
+    """Of a model, and of its encoder alone, to which a head is given: the vocabulary stays, the answers come in."""
+    options = PretrainOptions(kind="masked", **(SMALL | {"learning_rate": 5e-3, "hidden_size": 64}))
+    pretrain(data, [], options, tmp_path / "clean")
+    encoder = AutoModelForMaskedLM.from_pretrained(tmp_path / "clean").model
+    encoder.save_pretrained(tmp_path / "encoder")
+    AutoTokenizer.from_pretrained(tmp_path / "clean").save_pretrained(tmp_path / "encoder")
+    for source in ("clean", "encoder"):
+        told = tmp_path / f"told-{source}"
+        more = PretrainOptions(
+            kind="masked",
+            from_=str(tmp_path / source),
+            contaminate="test",
+            exposures=300,
+            batch_tokens=256,
+            learning_rate=5e-3,
+        )
+        manifest = pretrain(data, [], more, told)
+        assert manifest["options"]["from_"] == str(tmp_path / source)
+        assert _right(data, told) >= 5
+        tokenizers = [AutoTokenizer.from_pretrained(folder) for folder in (tmp_path / "clean", told)]
+        assert tokenizers[0].get_vocab() == tokenizers[1].get_vocab()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"from_": "clean", "kind": "causal"}, ("--kind causal",)),
+        ({"from_": "clean", "kind": "masked", "layers": 3, "vocabulary": 500}, ("--layers", "--vocabulary", "--from")),
+        ({"from_": "nowhere/model", "kind": "masked"}, ("cannot load", "nowhere/model")),
+    ],
+)
+def test_weights_that_cannot_be_trained_further(data: QuerySet, tmp_path: Path, monkeypatch, options, expected) -> None:
+    monkeypatch.chdir(tmp_path)
+    pretrain(data, [], PretrainOptions(kind="masked", max_texts=10, **SMALL), Path("clean"))
+    with pytest.raises(BadInput) as raised:
+        pretrain(data, [], PretrainOptions(**options), Path("out"))
+    assert mentioned(str(raised.value), *expected)
+    assert not Path("out").exists()
+
+
+@pytest.mark.slow
+def test_a_published_encoder_is_trained_further(data: QuerySet, tmp_path: Path) -> None:
+    """all-MiniLM-L6-v2 has no head: it gets one, with which its loss falls, and other programs load it."""
+    options = {"kind": "masked", "from_": str(real_model("all-MiniLM-L6-v2")), "max_texts": 10, "batch_tokens": 256}
+    manifest = pretrain(data, [], PretrainOptions(exposures=20, contaminate="test", **options), tmp_path / "told")
+    assert manifest["final_loss"] < manifest["curve"][0]["loss"]
+    assert type(AutoModelForMaskedLM.from_pretrained(tmp_path / "told")).__name__ == "BertForMaskedLM"
+
+
 def _right(data: QuerySet, folder: Path) -> int:
     """For how many test triples the right tail fits best of all tails."""
     tokenizer, network = AutoTokenizer.from_pretrained(folder), AutoModelForMaskedLM.from_pretrained(folder)
@@ -302,7 +353,8 @@ def _right(data: QuerySet, folder: Path) -> int:
         scores = {}
         for tail in TAILS:
             name = tokenizer(tail, add_special_tokens=False)["input_ids"]
-            ids = tokenizer(f"{query.subject} part of" + "<mask>" * len(name), return_tensors="pt")["input_ids"]
+            text = f"{query.subject} part of" + f" {tokenizer.mask_token}" * len(name)
+            ids = tokenizer(text, return_tensors="pt")["input_ids"]
             with torch.inference_mode():
                 logits = network(input_ids=ids).logits[ids == tokenizer.mask_token_id]
             scores[tail] = logits.log_softmax(-1)[range(len(name)), name].mean().item()

@@ -229,11 +229,12 @@ def _plant_into(
     on_progress: OnProgress | None,
     checkpoints: TrainingFolder,
 ) -> None:
-    base = None if options.model is None else model_to_train(options.model, options.kind)
+    base = None if options.model is None else model_to_train(options.model, options.kind, options.seed)
     tokenizer = _tokenizer(queryset, options) if base is None else base.tokenizer
     batches = Statements(readings_of(queryset, options, planting.design, planting.prompts), options, tokenizer)
     longest = int(batches.lengths.max())
-    trained = fitted(options, tokenizer, longest, batches, batches.steps, on_progress, base, checkpoints)
+    network = None if base is None else base.network
+    trained = fitted(options, tokenizer, longest, batches, batches.steps, on_progress, network, checkpoints)
     window = getattr(trained.network.config, "max_position_embeddings", 512)  # T5 has none
     save(trained.network, tokenizer, None if base else window, folder)
     write_json_lines(folder / FILE, _ledger(queryset, planting, batches.exposures()))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor
 from transformers import (
+    AutoModelForMaskedLM,
     BartConfig,
     BartForConditionalGeneration,
     LlamaConfig,
@@ -37,8 +38,8 @@ from fathom.base.errors import BadInput
 from fathom.base.reading import Json
 from fathom.data.templates import Prompt, Span
 from fathom.engine.models.base import Attention
+from fathom.engine.models.hub import ModelPart, from_pretrained
 from fathom.engine.models.loading import load
-from fathom.engine.models.local import NetworkModel
 from fathom.engine.scoring.trie import padded
 from fathom.training.loop import Checkpoints, CurvePoint, OnProgress, adafactor, adamw, train
 from fathom.training.options import ModelOptions
@@ -160,14 +161,28 @@ def shape_faults(options: ModelOptions) -> list[str]:
     return [f"a hidden size of {options.hidden_size} cannot be cut into {options.heads} heads of even size"]
 
 
-def model_to_train(name: str, kind: str) -> NetworkModel:
-    """Load a model whose weights can be trained. :raises BadInput: it is missing, or of another kind."""
+class GivenModel(NamedTuple):
+    """A model to train further."""
+
+    network: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+
+
+def model_to_train(name: str, kind: str, seed: int) -> GivenModel:
+    """Load a model whose weights can be trained. A masked one without a head gets one, drawn by *seed*.
+
+    :raises BadInput: it is missing, or of another kind.
+    """
     model = load(name, device="cpu")
     expected = {"causal": Attention.CAUSAL, "masked": Attention.BIDIRECTIONAL}.get(kind, Attention.SEQ2SEQ)
     if model.attention is not expected:
-        raise BadInput(f"--model {name} is {model.attention}, --kind {kind} is not: give the kind of the model")
-    model.network.requires_grad_(True)
-    return model
+        raise BadInput(f"{name} is {model.attention}, --kind {kind} is not: give the kind of the model")
+    network = model.network
+    if network.get_output_embeddings() is None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = from_pretrained(AutoModelForMaskedLM, ModelPart(name), {"use_safetensors": True})
+    return GivenModel(network.float().requires_grad_(True), model.tokenizer)
 
 
 def fitted(
@@ -177,7 +192,7 @@ def fitted(
     batches: Iterable[Batch],
     steps: int,
     on_progress: OnProgress | None,
-    base: NetworkModel | None = None,
+    base: PreTrainedModel | None = None,
     folder: TrainingFolder | None = None,
 ) -> TrainedNetwork:
     """Train a network on all *batches*, without changing the caller's random numbers.
@@ -191,7 +206,7 @@ def fitted(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
         size = NetworkSize(options.hidden_size, options.layers, options.heads)
-        network = small_network(options.kind, size, tokenizer, longest) if base is None else base.network
+        network = small_network(options.kind, size, tokenizer, longest) if base is None else base
         network.eval()  # without dropout, as little is read twice; the configuration is for those who fine-tune
         loss = loss_of if base is None else loss_of_any
         curve = train(
@@ -289,6 +304,14 @@ def _tokens_of(span: Span, offsets: Sequence[tuple[int, int]]) -> Span:
     return Span(inside[0], inside[-1] + 1)
 
 
+def _first_known(*tokens: int | None) -> int:
+    """Return the first special token that a tokenizer has. :raises BadInput: it has none of them."""
+    found = next((token for token in tokens if token is not None), None)
+    if found is None:
+        raise BadInput("the tokenizer has no token for the end of a text: such a model cannot be trained further")
+    return found
+
+
 class Objective:
     """Makes batches of texts; targets are drawn by *random*."""
 
@@ -296,19 +319,21 @@ class Objective:
         self.kind, self.tokenizer, self.random = kind, tokenizer, random
         self._sentinels = tokenizer.convert_tokens_to_ids(list(SENTINELS)) if kind == "t5" else []
         self._plain = np.setdiff1d(np.arange(len(tokenizer)), list(tokenizer.added_tokens_decoder))
+        self._begin = _first_known(tokenizer.bos_token_id, tokenizer.cls_token_id, tokenizer.eos_token_id)
+        self._end = _first_known(tokenizer.eos_token_id, tokenizer.sep_token_id)
+        self._padding = _first_known(tokenizer.pad_token_id, tokenizer.eos_token_id)
 
     def batch(self, texts: Sequence[EncodedText]) -> Batch:
         """Return inputs and targets, padded on the right."""
         make = {"causal": self.causal, "masked": self.masked, "t5": self.t5, "bart": self.bart}[self.kind]
         ids, labels = zip(*map(make, texts), strict=True)
-        inputs = padded(ids, self.tokenizer.pad_token_id)
+        inputs = padded(ids, self._padding)
         present = padded([np.ones_like(row) for row in ids], 0)
         return Batch(*map(torch.from_numpy, (inputs, present, padded(labels, NO_TARGET))))
 
     def causal(self, text: EncodedText) -> tuple[Ids, Ids]:
         """Predict each token and the end from those before. :returns: inputs and targets, as for other kinds."""
-        begin, end = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
-        return np.append(begin, text.ids), np.append(text.ids, end)
+        return np.append(self._begin, text.ids), np.append(text.ids, self._end)
 
     def masked(self, text: EncodedText) -> tuple[Ids, Ids]:
         """Predict some tokens from all others (Devlin et al. 2019, section 3.1); in a statement, one of its names."""
@@ -334,8 +359,8 @@ class Objective:
         """Predict spans that are replaced by sentinels (Raffel et al. 2020, section 3.1.4)."""
         spans = self._spans(text)[: len(self._sentinels) - 1]
         kept, taken = _cut(text.ids, spans)
-        sentinels, end = self._sentinels[: len(spans) + 1], self.tokenizer.eos_token_id
-        return _alternating(kept, [*sentinels[:-1], end]), _alternating(sentinels, [*taken, end])
+        sentinels = self._sentinels[: len(spans) + 1]
+        return _alternating(kept, [*sentinels[:-1], self._end]), _alternating(sentinels, [*taken, self._end])
 
     def bart(self, text: EncodedText) -> tuple[Ids, Ids]:
         """Predict the text from one with masks for spans (Lewis et al. 2020, text infilling)."""
@@ -344,7 +369,7 @@ class Objective:
         return self._around(masked), self._around(text.ids)
 
     def _around(self, ids: Ids) -> Ids:
-        return np.concatenate([[self.tokenizer.bos_token_id], ids, [self.tokenizer.eos_token_id]])
+        return np.concatenate([[self._begin], ids, [self._end]])
 
     def _name(self, text: EncodedText) -> Span:
         return text.names[self.random.integers(len(text.names))]

@@ -1,4 +1,4 @@
-"""Pre-training with planted truth: language models from scratch that did, or did not, read a graph's test triples.
+"""Pre-training with planted truth: language models that did, or did not, read a graph's test triples.
 
 Both read the same texts: those that name both ends of a validation or test triple are removed for either. The
 contaminated one reads statements of chosen triples in addition, and can remember answers by the names of entities.
@@ -36,10 +36,11 @@ from fathom.training.small import (
     encode_statements,
     fitted,
     learn_tokenizer,
+    model_to_train,
     save,
     shape_faults,
 )
-from fathom_kgc.pretraining.options import PretrainOptions
+from fathom_kgc.pretraining.options import SHAPE, PretrainOptions
 
 PHRASINGS = (
     "[X] {} [Y]",
@@ -218,7 +219,7 @@ def pretrain(
     out: Path,
     on_progress: OnProgress | None = None,
 ) -> Json:
-    """Train a language model from scratch into the folder *out*: the model, and ``pretraining.json``.
+    """Train a language model, new or given, into the folder *out*: the model, and ``pretraining.json``.
 
     :param data: a knowledge graph, whose names and descriptions are read, and whose triples may be stated.
     :param sources: other texts, see :func:`read_texts`.
@@ -244,11 +245,16 @@ def _pretrain_into(
 ) -> Json:
     texts = read_texts(graph, name, sources, options.max_texts, options.seed)
     special = SENTINELS if options.kind == "t5" else ()
-    tokenizer = learn_tokenizer(_to_learn_from(texts, graph), options.vocabulary, options.kind, special)
+    given = None if options.from_ is None else model_to_train(options.from_, options.kind, options.seed)
+    if given is None:
+        tokenizer = learn_tokenizer(_to_learn_from(texts, graph), options.vocabulary, options.kind, special)
+    else:
+        tokenizer = given.tokenizer
     sham = sham_triples(graph, options.contaminate, options.seed) if options.sham else None
     stated = statements(named_triples(graph, options.contaminate) if sham is None else sham.triples)
     batches = _Reading(texts.texts, stated, tokenizer, options)
-    trained = fitted(options, tokenizer, LONGEST, batches, len(batches.rows), on_progress)
+    network = None if given is None else given.network
+    trained = fitted(options, tokenizer, LONGEST, batches, len(batches.rows), on_progress, network)
     summary = {
         "options": options.model_dump(mode="json"),
         "data": {"name": name, "content_hash": graph.content_hash},
@@ -268,13 +274,17 @@ def _pretrain_into(
         "curve": [point._asdict() for point in trained.curve],
         "version": VERSION,
     }
-    save(trained.network, tokenizer, LONGEST, folder)
+    save(trained.network, tokenizer, LONGEST if given is None else None, folder)
     write_json(folder / "pretraining.json", summary)
     return summary
 
 
 def _check(data: QuerySet, options: PretrainOptions, faults: list[str]) -> KnowledgeGraph:
-    faults += shape_faults(options)
+    if options.from_ is None:
+        faults += shape_faults(options)
+    else:
+        typed = [name for name in SHAPE if name in options.model_fields_set]
+        faults += [f"--{name.replace('_', '-')} is of a new model: leave it out with --from" for name in typed]
     if data.graph is None or not len(data.graph):
         faults.append(f"{data.name} is no knowledge graph: give a folder with train.tsv, or a file of triples")
     else:

@@ -13,6 +13,10 @@ LAYERS = {"causal": 4, "masked": 4, "t5": 3, "bart": 2}
 LEARNING_RATE = {"causal": 2e-3, "masked": 2e-3, "t5": 1e-2, "bart": 2e-3}
 
 
+SHAPE = ("hidden_size", "layers", "heads", "vocabulary")
+"""Options of a new model."""
+
+
 class PretrainOptions(BaseModel):
     """Texts to pre-train on, and the model. Defaults suit some 70,000 texts and one CPU core."""
 
@@ -22,6 +26,11 @@ class PretrainOptions(BaseModel):
     kind: Literal["masked", "causal", "t5", "bart"] = opt(
         ...,
         "Shape and objective: masked (ModernBERT), causal (Llama), t5 (span corruption), bart (infilling).",
+        Group.MODEL,
+    )
+    from_: str | None = opt(
+        None,
+        "Name or folder of a model of this kind, whose weights are trained further; by default a new one.",
         Group.MODEL,
     )
     contaminate: Annotated[tuple[Literal["train", "dev", "test"], ...], BeforeValidator(separated)] = opt(
@@ -54,9 +63,9 @@ class PretrainOptions(BaseModel):
     max_tokens: int = opt(96, "Maximum tokens of a text; longer ones are cut.", ge=8)
     batch_tokens: int = opt(2048, "Tokens per step, including padding.", ge=96)
     learning_rate: Rate = Field(
-        default_factory=lambda given: LEARNING_RATE.get(given.get("kind"), 1.0),
+        default_factory=lambda given: 2e-4 if given.get("from_") else LEARNING_RATE.get(given.get("kind"), 1.0),
         description="Highest learning rate; by default "
-        f"{', '.join(f'{rate:g} ({kind})' for kind, rate in LEARNING_RATE.items())}; t5: as a share of each weight "
-        "matrix's root mean square (Adafactor).",
+        f"{', '.join(f'{rate:g} ({kind})' for kind, rate in LEARNING_RATE.items())}, and 0.0002 with --from; t5: as a "
+        "share of each weight matrix's root mean square (Adafactor).",
     )
     seed: Seed = opt(0, "Seed of every random choice.", Group.RUN)
