@@ -235,3 +235,17 @@ def test_outputs_replace_nothing_that_belongs_to_a_run(fathom, tmp_path):
     for _ in range(2):  # a report may be replaced by another
         assert fathom("report", run, "-o", page)[0] == 0
         assert fathom("metrics", run, "--out", tmp_path / "tables")[0] == 0
+
+
+def test_vectors_say_why_they_cannot_be_written(tmp_path):
+    """numpy writes into a file by itself, and then says how many bytes were written instead of why no more."""
+    script = (
+        "import resource, signal, sys; import numpy as np; from pathlib import Path; "
+        "from fathom.store.vectors import VectorStore; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
+        "VectorStore(Path(sys.argv[1]), 64).write(0, np.zeros((64, 64), dtype=np.float32))"
+    )
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=False)
+    assert "RunFailed: cannot write" in done.stderr
+    assert "File too large" in done.stderr
+    assert not list(tmp_path.iterdir())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +37,10 @@ class VectorStore:
 
     def write(self, piece: int, vectors: NDArray[np.float32]) -> None:
         """Write a file. :param vectors: those of :meth:`rows_of`, in order."""
-        with whole_file(self.file(piece)) as temporary, temporary.open("wb") as file:
-            np.save(file, vectors.astype(np.float32, copy=False), allow_pickle=False)
+        content = BytesIO()  # into a file, numpy writes by itself, and does not say that a disk is full
+        np.save(content, vectors.astype(np.float32, copy=False), allow_pickle=False)
+        with whole_file(self.file(piece)) as temporary:
+            temporary.write_bytes(content.getbuffer())
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """Read vectors from disk. :param rows: their numbers, ascending, at least one, shape (n,)."""
