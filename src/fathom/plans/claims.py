@@ -1,0 +1,262 @@
+"""The claims of a paper, decided for the models of a plan.
+
+A claim is one difference: the runs of its first side minus those of its second. Runs are paired if they have the same
+data, model and other keys, as far as both sides have them, and each pair is compared on its common facts. All claims of
+a plan are one family.
+
+Every claim has a control: it cannot be determined if none of its runs is significantly above its baselines, since
+differences between models that know nothing show no knowledge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+
+from fathom.base.errors import BadInput, refuse
+from fathom.plans.content import FACT, ClaimPart, PlanContent, PlanFaults, SidePart
+from fathom.plans.steps import PlannedStep, StepState
+from fathom.plans.studies import StudyResult, matching
+from fathom.plans.wide import scoring_of
+from fathom.results.baselines import RunBaselines
+from fathom.results.claims import SIGNIFICANT, UNDETERMINED, Claim, Contrast, Decision, decide, difference_in_words
+from fathom.results.compare import paired_metric
+from fathom.results.estimates import Estimate, combined, difference
+from fathom.results.facts import RunFacts, common_facts
+from fathom.results.metrics.correlation import subtract_means
+from fathom.results.rows import NONE, Floats, Rows, grouped
+from fathom.results.samples import Sample, drawn
+from fathom.results.tables import Table, write_tables
+from fathom.studies.length_bias import gold_tokens
+from fathom.studies.repeated import overlaps
+
+NAME, TITLE = "claims", "the paper's claims, for your models"
+OUTCOMES = {SIGNIFICANT: "holds"}
+AGREEMENT, LENGTH_BIAS, REPETITION = "agreement", "length bias", "repetition"
+QUANTITIES = (AGREEMENT, LENGTH_BIAS, REPETITION)
+"""Quantities other than metrics: the correlation of both sides' ranks; of ranks with lengths of answers; the share of
+the best answers to two facts that are the same."""
+CUT = 10
+"""The k of best answers, and of the control, for these quantities."""
+NO_KNOWLEDGE = "none of its runs is significantly above its baselines"
+Runs = Mapping[str, tuple[PlannedStep, StepState]]
+Pair = tuple[RunFacts, RunFacts]
+Keys = Mapping[str, str]
+
+
+class PlannedClaim(NamedTuple):
+    """A claim of a plan. :param sides: names of the runs of both sides."""
+
+    name: str
+    part: ClaimPart
+    sides: Sequence[Sequence[str]]
+
+
+def plan_claims(content: PlanContent, runs: Sequence[PlannedStep], faults: PlanFaults) -> list[PlannedClaim]:
+    """Return all claims; a fault for each that is wrong."""
+    planned = []
+    for name, part in content.claims.items():
+        add = partial(faults.add_at, NAME, name)
+        if part.metric not in QUANTITIES:
+            try:
+                paired_metric(part.metric)
+            except BadInput as error:
+                add("metric", f"{error}; or {', '.join(QUANTITIES)}")
+        elif part.by != FACT:
+            add("by", f"'{part.metric}' is paired by fact: remove by:")
+        sides = [
+            [run.name for run in matching(side.runs, runs, partial(add, f"{key}.runs"), content.is_partial)]
+            for key, side in (("first", part.first), ("second", part.second))
+        ]
+        planned.append(PlannedClaim(name, part, sides))
+    return planned
+
+
+def decide_claims(planned: Sequence[PlannedClaim], runs: Runs, out: Path, overwrite: bool = False) -> StudyResult:
+    """Decide all claims as one family, and write their table. What cannot be compared is a reason, not an error."""
+    claims: dict[str, Claim | None] = {}
+    for one in planned:
+        number, why = None, NO_KNOWLEDGE
+        try:
+            pairs = _pairs(one, runs)
+            if any(_is_above(side, one.part.metric) for pair in pairs for side in pair):
+                number = _difference(one.part, pairs)
+        except BadInput as error:
+            why = "; ".join(error.faults)
+        sign = 1 if one.part.direction == "higher" else -1
+        claims[one.name] = Claim(one.part.sentence, (Contrast(one.part.metric, number, sign, why),))
+    decisions = decide(claims)
+    result = StudyResult(NAME, [_table(planned, decisions)], [_in_words(one, decisions[one.name]) for one in planned])
+    write_tables(lambda _: list(result.tables), out, NAME, result.answer, overwrite)
+    return result
+
+
+def _is_above(side: RunFacts, metric: str) -> bool:
+    """Return whether Hits@k is significantly above every baseline, with the k of the metric."""
+    k = CUT if metric in QUANTITIES else int(metric.partition("@")[2] or 1)
+    claim = RunBaselines(side, side.rows).claim(k, side.scored_facts)
+    return claim is not None and decide({NAME: claim})[NAME].holds
+
+
+# --- runs
+
+
+def _pairs(one: PlannedClaim, runs: Runs) -> list[Pair]:
+    """Return the runs of both sides that are compared with each other.
+
+    :raises BadInput: runs are missing or failed, or the models are not those that the claim needs.
+    """
+    first, second = map(partial(_read, runs=runs), (one.part.first, one.part.second), one.sides)
+    pairs = [(facts, other) for keys, facts in first for other in _partners(keys, second)]
+    ratio = one.part.ratio
+    alike = [pair for pair in pairs if ratio is None or _ratio(*pair) <= ratio]
+    if not alike:
+        raise BadInput(f"needs models whose sizes differ at most {ratio:g} times")
+    return alike
+
+
+def _partners(keys: Keys, others: Sequence[tuple[Keys, RunFacts]]) -> list[RunFacts]:
+    """Return the runs that agree in the keys of one, data and model first, as far as any of them does."""
+    for key in dict.fromkeys(("data", "model", *keys)):
+        others = [other for other in others if other[0].get(key) == keys.get(key)] or others
+    return [facts for _, facts in others]
+
+
+def _ratio(one: RunFacts, other: RunFacts) -> float:
+    sizes = one.parameters or 0, other.parameters or 0
+    return max(sizes) / min(sizes) if all(sizes) else np.inf
+
+
+def _read(side: SidePart, names: Sequence[str], runs: Runs) -> list[tuple[Keys, RunFacts]]:
+    """Read the runs of a side, each with its keys in the plan."""
+    refuse([] if names else [f"no run '{', '.join(side.runs)}': its data or models are missing"])
+    refuse(f"needs a run that failed or is missing: {name}" for name in names if runs[name][1].run is None)
+    read = [(runs[name][0].keys, _facts(side, *runs[name])) for name in names]
+    sizes = [facts.parameters or 0 for _, facts in read]
+    ends = {min(sizes): "smallest", max(sizes): "largest"} if len(set(sizes)) > 1 else {}
+    kept = [
+        (keys, facts)
+        for keys, facts in read
+        if side.models in ("", facts.attention.replace("bidirectional", "masked"), ends.get(facts.parameters or 0))
+    ]
+    refuse([] if kept else [f"needs a {side.models} model, found {', '.join(sorted({one.model for _, one in read}))}"])
+    return kept
+
+
+def _facts(side: SidePart, run: PlannedStep, state: StepState) -> RunFacts:
+    """:raises BadInput: the run lacks the scoring, or the part of the facts."""
+    assert state.run is not None
+    rows = Rows(state.run, False, run.step.options.cluster)
+    facts = RunFacts(state.run, rows, scoring_of(rows, side.scoring, run.name), run.keys.get("model", run.name))
+    key, _, value = side.only.partition(":")
+    part = facts.parts(key).get(value) if key else facts
+    if part is None:
+        raise BadInput(f"{run.name} has no facts of {side.only}")
+    return part
+
+
+# --- differences
+
+
+def _difference(part: ClaimPart, pairs: Sequence[Pair]) -> Estimate:
+    """Return the mean of first − second over facts, or values of ``by``, each the mean of all its pairs."""
+    each = grouped(item for pair in pairs for item in _paired(part, *pair).items())
+    values = np.array([fmean(own) for own in each.values()])
+    sides = [side for pair in pairs for side in pair]
+    if np.isnan(values).any():
+        raise BadInput(f"{part.metric} is undefined: {sides[0].why_undefined}")
+    sample = _sample(list(each), sides) if part.by == FACT else Sample(part.by)
+    recipe = combined(part.metric, [side.recipe("") for side in sides])
+    width, form = (2.0, "+.3f") if part.metric in (AGREEMENT, LENGTH_BIAS) else (1.0, "+.1%")
+    return difference(values, np.zeros(len(values)), sample, recipe, (-width, width), form)
+
+
+def _sample(facts: Sequence[str], sides: Sequence[RunFacts]) -> Sample:
+    """Return how facts of several runs were drawn."""
+    columns = ((side.facts, zip(side.relations, side.labels, side.subjects, strict=True)) for side in sides)
+    about = {fact: row for own, rows in columns for fact, row in zip(own, rows, strict=True)}
+    relations, labels, subjects = zip(*map(about.__getitem__, facts), strict=True)
+    return drawn(sides[0].cluster, relations, labels, subjects=subjects).numbered()
+
+
+def _paired(part: ClaimPart, one: RunFacts, other: RunFacts) -> dict[str, float]:
+    """Return first − second by fact, or by another key, of what both have.
+
+    :raises BadInput: no fact in common, or other candidates.
+    """
+    facts = common_facts([one, other]) if part.by == FACT else []
+    if part.metric == AGREEMENT:
+        ranks = one.mean_log_ranks[one.at(facts)], other.mean_log_ranks[other.at(facts)]
+        return dict(zip(facts, correlation_values(*ranks, one.relations_of(facts)).tolist(), strict=True))
+    first, second = (_by_key(part, side, facts or side.scored_facts) for side in (one, other))
+    return {key: value - second[key] for key, value in first.items() if key in second}
+
+
+def _by_key(part: ClaimPart, side: RunFacts, facts: Sequence[str]) -> dict[str, float]:
+    """Return the mean value of each fact, or of the facts of each value of ``by``."""
+    if part.by not in (FACT, *side.groups):
+        raise BadInput(f"{side.path} has no '{part.by}': it has {', '.join(side.groups)}")
+    keys = facts if part.by == FACT else [side.groups[part.by][place][0] for place in side.at(facts).tolist()]
+    values = _values(part.metric, side, facts).tolist()
+    return {key: fmean(own) for key, own in grouped(zip(keys, values, strict=True)).items() if key != NONE}
+
+
+def _values(metric: str, side: RunFacts, facts: Sequence[str]) -> Floats:
+    """Return a value per fact, shape (n)."""
+    at = side.at(facts)
+    if metric == REPETITION:
+        return overlaps(side, facts, CUT)[at]
+    if metric == LENGTH_BIAS:
+        lengths = np.array(gold_tokens(side, facts), dtype=float)
+        return correlation_values(side.mean_log_ranks[at], lengths, side.relations_of(facts))
+    return side.values(paired_metric(metric))[at]
+
+
+def correlation_values(first: Floats, second: Floats, relations: Sequence[str]) -> Floats:
+    """Return one value per fact, shape (n), whose mean is Pearson's r within relations.
+
+    A value is r plus its influence function, so the error of the mean is that of r.
+
+    :raises BadInput: a side has no finite values that vary within relations.
+    """
+    group = np.unique(np.array(relations), return_inverse=True)[1]
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise BadInput("the correlation needs every rank: run without --max-rank")
+    x, y = (values / values.std() for values in (subtract_means(first, group), subtract_means(second, group)))
+    r = np.mean(x * y)
+    return np.asarray(x * y - r * (x * x + y * y) / 2 + r)
+
+
+# --- in words
+
+
+def _in_words(one: PlannedClaim, decision: Decision) -> str:
+    """Return the claim and its outcome in a line."""
+    is_share = one.part.metric not in (AGREEMENT, LENGTH_BIAS)
+    why = decision.reason if decision.word == UNDETERMINED else difference_in_words(decision, is_share)
+    return f"{one.part.sentence} ({one.part.where}): {OUTCOMES.get(decision.word, decision.word)} ({why})"
+
+
+def _table(planned: Sequence[PlannedClaim], decisions: Mapping[str, Decision]) -> Table:
+    rows = [
+        {
+            "claim": one.part.sentence,
+            "where": one.part.where,
+            "metric": one.part.metric,
+            "difference": decision.estimate,
+            "outcome": OUTCOMES.get(decision.word, decision.word),
+            "reason": decision.reason if decision.word == UNDETERMINED else None,
+        }
+        for one in planned
+        for decision in [decisions[one.name]]
+    ]
+    notes = (
+        f"difference: mean over your models; p by Holm, and simultaneous 95 % intervals, for {len(rows)} claims",
+        "holds, opposite: significant in the direction of the claim, or in the other",
+    )
+    return Table.of(rows, TITLE, notes, hidden=["metric"]).without_empty("reason")
