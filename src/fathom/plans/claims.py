@@ -225,9 +225,11 @@ def correlation_values(first: Floats, second: Floats, relations: Sequence[str]) 
     :raises BadInput: a side has no finite values that vary within relations.
     """
     group = np.unique(np.array(relations), return_inverse=True)[1]
-    if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise BadInput("the correlation needs every rank: run without --max-rank")
-    x, y = (values / values.std() for values in (subtract_means(first, group), subtract_means(second, group)))
+    finite = np.isfinite(first) & np.isfinite(second)
+    x, y = (subtract_means(np.where(finite, side, 0.0), group) for side in (first, second))
+    if not (finite.all() and x.any() and y.any()):
+        raise BadInput("the correlation needs every rank (run without --max-rank), and ranks that vary in relations")
+    x, y = x / x.std(), y / y.std()
     r = np.mean(x * y)
     return np.asarray(x * y - r * (x * x + y * y) / 2 + r)
 

@@ -283,7 +283,8 @@ class PlanFaults:
         for fault in error.errors():
             where = (*part, *map(str, fault["loc"]))
             if fault["type"] == "extra_forbidden":
-                self.add(where, f"unknown key; {nearest(where[-1], keys)}")
+                hint = f"; {nearest(where[-1], keys)}" if len(where) == len(part) + 1 else ""
+                self.add(where, f"unknown key{hint}")
             elif fault["type"] in MESSAGES:
                 self.add(where, f"{MESSAGES[fault['type']]}, found {shown(fault['input'])}")
             elif fault["type"] == "missing":
