@@ -8,20 +8,29 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
+import torch
 import yaml
-from scipy.stats import pearsonr
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerBase
 
 from fathom.base.errors import BadInput
-from fathom.plans.claims import NO_KNOWLEDGE, TITLE, correlation_values, decide_claims, plan_claims
+from fathom.plans.claims import NO_KNOWLEDGE, TITLE, decide_claims, plan_claims
 from fathom.plans.content import read_content
 from fathom.plans.file import read_plan
 from fathom.plans.kinds import PRESETS
 from fathom.plans.steps import PlannedStep, StepState
-from fathom.results.metrics.correlation import correlate_within
-from fathom.results.metrics.uncertainty import interval
-from tests.answerers import EVEN, Answerer, answered, at_random, constant, first_few, knowing, short_names_first, world
+from tests.answerers import (
+    EVEN,
+    Answerer,
+    agreement_of,
+    answered,
+    at_random,
+    constant,
+    first_few,
+    knowing,
+    short_names_first,
+    world,
+)
 from tests.messages import mentions
 
 DATA = world(EVEN)
@@ -187,22 +196,18 @@ def test_length_bias_and_repetition(decide: Decide) -> None:
         assert row["outcome"] == "opposite", metric
 
 
-def test_values_of_a_correlation_have_its_mean_and_its_error() -> None:
-    draw = np.random.default_rng(0)
-    first, relations = draw.normal(size=400), [f"r{number % 4}" for number in range(400)]
-    second = 0.5 * first + draw.normal(size=400)
-    group = np.arange(400) % 4
-    within = [side - np.array([side[group == own].mean() for own in range(4)])[group] for side in (first, second)]
-    found = correlation_values(first, second + 9 * group, relations)
-    assert found.mean() == pytest.approx(pearsonr(*within).statistic)
-    own, reference = interval(found), correlate_within(first, second + 9 * group, relations)
-    assert [own.low, own.high] == pytest.approx([reference.low, reference.high], abs=0.02)
-
-
-def test_what_has_no_correlation_says_so() -> None:
-    for values in ([1.0, np.inf, 2.0], [1.0, 1.0, 1.0]):
-        with pytest.raises(BadInput):
-            correlation_values(np.array(values), np.array([1.0, 2.0, 3.0]), ["r"] * 3)
+def test_the_correlation_is_that_of_ranks_within_relations(decide: Decide, tmp_path: Path) -> None:
+    """Of one pair, as in ``fathom compare``; of the same pair under two names of the model, no surer."""
+    half = first_few(DATA, 0.5, 0)
+    one, other = knowing(half, at_random(0)), knowing(half, at_random(1))
+    claim = {"one": sides("a", "b")["one"] | {"metric": "agreement"}}
+    [alone] = decide(claim, **{"a/m/D": one, "b/m/D": other})
+    runs = [answered(tmp_path / f"again-{n}", own, DATA) for n, own in enumerate((one, other))]
+    expected = agreement_of(runs, k=10).within
+    assert alone["difference"] == pytest.approx(expected.value)
+    assert [alone["low"], alone["high"]] == pytest.approx([expected.low, expected.high], abs=0.01)
+    [twice] = decide(claim, **{"a/m/D": one, "b/m/D": other, "a/n/D": one, "b/n/D": other})
+    assert [twice["low"], twice["high"]] == pytest.approx([alone["low"], alone["high"]], abs=0.01)
 
 
 # --- plans
@@ -255,3 +260,29 @@ def test_every_preset_of_a_paper_has_its_claims() -> None:
         claims = yaml.safe_load(PRESETS[name].file.read_text())["claims"]
         assert len(claims) == count
         assert all("section" in claim["where"] or "abstract" in claim["where"] for claim in claims.values())
+
+
+@pytest.mark.slow
+def test_untrained_models_obtain_no_claim(
+    gpt2: PreTrainedTokenizerBase, shared_data: Path, tmp_path: Path, fathom: Callable[..., tuple[int, str, str]]
+) -> None:
+    """At most one claim in twenty holds, or is opposite, of pairs of models with random weights."""
+    places = f"bear={shared_data / 'bear' / 'BEAR'},trex={shared_data / 'lama' / 'TREx'}"
+    rows: list[Row] = []
+    for seed in range(4):
+        models = [tmp_path / f"{seed}-{width}" for width in (16, 64)]
+        for model, width in zip(models, (16, 64), strict=True):
+            torch.manual_seed(seed)
+            GPT2LMHeadModel(GPT2Config(n_layer=2, n_embd=width, n_head=2)).save_pretrained(model)
+            gpt2.save_pretrained(model)
+        out = tmp_path / f"out-{seed}"
+        line = ["plan", "bear", "--models", ",".join(map(str, models)), "--data", places, "--limit", 60, "--out", out]
+        code, printed, _ = fathom(*line, "--device", "cpu")
+        assert code == 1  # without BEAR-big
+        assert printed.count("\nclaims: ") == 6
+        rows += json.loads((out / "claims.json").read_text())[TITLE]
+    assert len(rows) == 20
+    obtained = [row for row in rows if row["outcome"] in ("holds", "opposite")]
+    assert len(obtained) <= 0.05 * len(rows)
+    reasons = {row["reason"] for row in rows if row["outcome"] == "cannot be determined"}
+    assert all(reason == NO_KNOWLEDGE or "needs a masked model" in reason for reason in reasons)

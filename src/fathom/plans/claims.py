@@ -26,9 +26,8 @@ from fathom.plans.wide import scoring_of
 from fathom.results.baselines import RunBaselines
 from fathom.results.claims import SIGNIFICANT, UNDETERMINED, Claim, Contrast, Decision, decide, difference_in_words
 from fathom.results.compare import paired_metric
-from fathom.results.estimates import Estimate, combined, difference
+from fathom.results.estimates import Estimate, combined, correlation_within, difference
 from fathom.results.facts import RunFacts, common_facts
-from fathom.results.metrics.correlation import subtract_means
 from fathom.results.rows import NONE, Floats, Rows, grouped
 from fathom.results.samples import Sample, drawn
 from fathom.results.tables import Table, write_tables
@@ -38,15 +37,16 @@ from fathom.studies.repeated import overlaps
 NAME, TITLE = "claims", "the paper's claims, for your models"
 OUTCOMES = {SIGNIFICANT: "holds"}
 AGREEMENT, LENGTH_BIAS, REPETITION = "agreement", "length bias", "repetition"
-QUANTITIES = (AGREEMENT, LENGTH_BIAS, REPETITION)
-"""Quantities other than metrics: the correlation of both sides' ranks; of ranks with lengths of answers; the share of
-the best answers to two facts that are the same."""
+CORRELATIONS = (AGREEMENT, LENGTH_BIAS)
+QUANTITIES = (*CORRELATIONS, REPETITION)
+"""Quantities other than metrics. *agreement*: the correlation of both sides' log ranks within relations. *length bias*:
+that of the difference of log ranks with the answer's number of tokens. *repetition*: the share of the best answers to
+two facts that are the same."""
 CUT = 10
 """The k of best answers, and of the control, for these quantities."""
 NO_KNOWLEDGE = "none of its runs is significantly above its baselines"
 Runs = Mapping[str, tuple[PlannedStep, StepState]]
 Pair = tuple[RunFacts, RunFacts]
-Keys = Mapping[str, str]
 
 
 class PlannedClaim(NamedTuple):
@@ -85,7 +85,8 @@ def decide_claims(planned: Sequence[PlannedClaim], runs: Runs, out: Path, overwr
         try:
             pairs = _pairs(one, runs)
             if any(_is_above(side, one.part.metric) for pair in pairs for side in pair):
-                number = _difference(one.part, pairs)
+                is_correlation = one.part.metric in CORRELATIONS
+                number = _correlation(one.part.metric, pairs) if is_correlation else _difference(one.part, pairs)
         except BadInput as error:
             why = "; ".join(error.faults)
         sign = 1 if one.part.direction == "higher" else -1
@@ -120,7 +121,7 @@ def _pairs(one: PlannedClaim, runs: Runs) -> list[Pair]:
     return alike
 
 
-def _partners(keys: Keys, others: Sequence[tuple[Keys, RunFacts]]) -> list[RunFacts]:
+def _partners(keys: Mapping[str, str], others: Sequence[tuple[Mapping[str, str], RunFacts]]) -> list[RunFacts]:
     """Return the runs that agree in the keys of one, data and model first, as far as any of them does."""
     for key in dict.fromkeys(("data", "model", *keys)):
         others = [other for other in others if other[0].get(key) == keys.get(key)] or others
@@ -132,7 +133,7 @@ def _ratio(one: RunFacts, other: RunFacts) -> float:
     return max(sizes) / min(sizes) if all(sizes) else np.inf
 
 
-def _read(side: SidePart, names: Sequence[str], runs: Runs) -> list[tuple[Keys, RunFacts]]:
+def _read(side: SidePart, names: Sequence[str], runs: Runs) -> list[tuple[Mapping[str, str], RunFacts]]:
     """Read the runs of a side, each with its keys in the plan."""
     refuse([] if names else [f"no run '{', '.join(side.runs)}': its data or models are missing"])
     refuse(f"needs a run that failed or is missing: {name}" for name in names if runs[name][1].run is None)
@@ -172,8 +173,29 @@ def _difference(part: ClaimPart, pairs: Sequence[Pair]) -> Estimate:
         raise BadInput(f"{part.metric} is undefined: {sides[0].why_undefined}")
     sample = _sample(list(each), sides) if part.by == FACT else Sample(part.by)
     recipe = combined(part.metric, [side.recipe("") for side in sides])
-    width, form = (2.0, "+.3f") if part.metric in (AGREEMENT, LENGTH_BIAS) else (1.0, "+.1%")
-    return difference(values, np.zeros(len(values)), sample, recipe, (-width, width), form)
+    return difference(values, np.zeros(len(values)), sample, recipe)
+
+
+def _correlation(metric: str, pairs: Sequence[Pair]) -> Estimate:
+    """Return Pearson's r within the relations of each pair. :raises BadInput: ranks or lengths are unknown."""
+    points: list[tuple[float, float]] = []
+    facts: list[str] = []
+    groups: list[str] = []
+    for number, (one, other) in enumerate(pairs):
+        common = common_facts([one, other])
+        first, second = (side.mean_log_ranks[side.at(common)] for side in (one, other))
+        if metric == LENGTH_BIAS:
+            first, second = first - second, np.array(gold_tokens(one, common), dtype=float)
+        points += zip(first.tolist(), second.tolist(), strict=True)
+        facts += common
+        groups += [f"{number} {relation}" for relation in one.relations_of(common)]
+    x, y = np.transpose(points)
+    if not np.isfinite(x).all() or not np.isfinite(y).all():
+        raise BadInput("the correlation needs every rank: run without --max-rank")
+    sides = [side for pair in pairs for side in pair]
+    sample = _sample(facts, sides)
+    sample = sample._replace(clusters=facts) if sample.clusters is None else sample  # a fact of several models
+    return correlation_within(x, y, groups, sample, combined(metric, [side.recipe("") for side in sides]))
 
 
 def _sample(facts: Sequence[str], sides: Sequence[RunFacts]) -> Sample:
@@ -190,9 +212,6 @@ def _paired(part: ClaimPart, one: RunFacts, other: RunFacts) -> dict[str, float]
     :raises BadInput: no fact in common, or other candidates.
     """
     facts = common_facts([one, other]) if part.by == FACT else []
-    if part.metric == AGREEMENT:
-        ranks = one.mean_log_ranks[one.at(facts)], other.mean_log_ranks[other.at(facts)]
-        return dict(zip(facts, correlation_values(*ranks, one.relations_of(facts)).tolist(), strict=True))
     first, second = (_by_key(part, side, facts or side.scored_facts) for side in (one, other))
     return {key: value - second[key] for key, value in first.items() if key in second}
 
@@ -211,27 +230,7 @@ def _values(metric: str, side: RunFacts, facts: Sequence[str]) -> Floats:
     at = side.at(facts)
     if metric == REPETITION:
         return overlaps(side, facts, CUT)[at]
-    if metric == LENGTH_BIAS:
-        lengths = np.array(gold_tokens(side, facts), dtype=float)
-        return correlation_values(side.mean_log_ranks[at], lengths, side.relations_of(facts))
     return side.values(paired_metric(metric))[at]
-
-
-def correlation_values(first: Floats, second: Floats, relations: Sequence[str]) -> Floats:
-    """Return one value per fact, shape (n), whose mean is Pearson's r within relations.
-
-    A value is r plus its influence function, so the error of the mean is that of r.
-
-    :raises BadInput: a side has no finite values that vary within relations.
-    """
-    group = np.unique(np.array(relations), return_inverse=True)[1]
-    finite = np.isfinite(first) & np.isfinite(second)
-    x, y = (subtract_means(np.where(finite, side, 0.0), group) for side in (first, second))
-    if not (finite.all() and x.any() and y.any()):
-        raise BadInput("the correlation needs every rank (run without --max-rank), and ranks that vary in relations")
-    x, y = x / x.std(), y / y.std()
-    r = np.mean(x * y)
-    return np.asarray(x * y - r * (x * x + y * y) / 2 + r)
 
 
 # --- in words
@@ -239,7 +238,7 @@ def correlation_values(first: Floats, second: Floats, relations: Sequence[str]) 
 
 def _in_words(one: PlannedClaim, decision: Decision) -> str:
     """Return the claim and its outcome in a line."""
-    is_share = one.part.metric not in (AGREEMENT, LENGTH_BIAS)
+    is_share = one.part.metric not in CORRELATIONS
     why = decision.reason if decision.word == UNDETERMINED else difference_in_words(decision, is_share)
     return f"{one.part.sentence} ({one.part.where}): {OUTCOMES.get(decision.word, decision.word)} ({why})"
 

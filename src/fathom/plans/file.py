@@ -70,8 +70,9 @@ class Plan(NamedTuple):
         runs = {run for table in tables for runs in table.runs.values() for run in runs}
         runs.update(run for study in studies for run in study.runs)
         made = [run for run in self.runs if run.name in runs]
-        part = self._replace(runs=made, studies=studies, tables=tables, claims=(), missing=(), skipped=self.missing)
-        return part._replace(is_part=True)
+        return self._replace(
+            runs=made, studies=studies, tables=tables, claims=(), missing=(), skipped=self.missing, is_part=True
+        )
 
     @property
     def steps(self) -> list[Step]:
