@@ -92,7 +92,11 @@ def decide_claims(planned: Sequence[PlannedClaim], runs: Runs, out: Path, overwr
         sign = 1 if one.part.direction == "higher" else -1
         claims[one.name] = Claim(one.part.sentence, (Contrast(one.part.metric, number, sign, why),))
     decisions = decide(claims)
-    result = StudyResult(NAME, [_table(planned, decisions)], [_in_words(one, decisions[one.name]) for one in planned])
+    answer = [
+        "{} ({}): {} ({})".format(one.part.sentence, one.part.where, *_in_words(one, decisions[one.name]))
+        for one in planned
+    ]
+    result = StudyResult(NAME, [_table(planned, decisions)], answer)
     write_tables(lambda _: list(result.tables), out, NAME, result.answer, overwrite)
     return result
 
@@ -236,11 +240,11 @@ def _values(metric: str, side: RunFacts, facts: Sequence[str]) -> Floats:
 # --- in words
 
 
-def _in_words(one: PlannedClaim, decision: Decision) -> str:
-    """Return the claim and its outcome in a line."""
+def _in_words(one: PlannedClaim, decision: Decision) -> tuple[str, str]:
+    """Return the outcome of a claim, and its difference or why it is undetermined."""
     is_share = one.part.metric not in CORRELATIONS
     why = decision.reason if decision.word == UNDETERMINED else difference_in_words(decision, is_share)
-    return f"{one.part.sentence} ({one.part.where}): {OUTCOMES.get(decision.word, decision.word)} ({why})"
+    return OUTCOMES.get(decision.word, decision.word), why
 
 
 def _table(planned: Sequence[PlannedClaim], decisions: Mapping[str, Decision]) -> Table:
@@ -248,16 +252,14 @@ def _table(planned: Sequence[PlannedClaim], decisions: Mapping[str, Decision]) -
         {
             "claim": one.part.sentence,
             "where": one.part.where,
+            **dict(zip(("outcome", "difference"), _in_words(one, decisions[one.name]), strict=True)),
             "metric": one.part.metric,
-            "difference": decision.estimate,
-            "outcome": OUTCOMES.get(decision.word, decision.word),
-            "reason": decision.reason if decision.word == UNDETERMINED else None,
+            "value": decisions[one.name].estimate,
         }
         for one in planned
-        for decision in [decisions[one.name]]
     ]
     notes = (
         f"difference: mean over your models; p by Holm, and simultaneous 95 % intervals, for {len(rows)} claims",
         "holds, opposite: significant in the direction of the claim, or in the other",
     )
-    return Table.of(rows, TITLE, notes, hidden=["metric"]).without_empty("reason")
+    return Table.of(rows, TITLE, notes, hidden=["metric", "value", "low", "high", "p"])
