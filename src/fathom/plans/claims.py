@@ -10,7 +10,7 @@ differences between models that know nothing show no knowledge.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -85,8 +85,8 @@ def decide_claims(planned: Sequence[PlannedClaim], runs: Runs, out: Path, overwr
         try:
             pairs = _pairs(one, runs)
             if any(_is_above(side, one.part.metric) for pair in pairs for side in pair):
-                is_correlation = one.part.metric in CORRELATIONS
-                number = _correlation(one.part.metric, pairs) if is_correlation else _difference(one.part, pairs)
+                measured = _correlation if one.part.metric in CORRELATIONS else _difference
+                number = measured(one.part, pairs)
         except BadInput as error:
             why = "; ".join(error.faults)
         sign = 1 if one.part.direction == "higher" else -1
@@ -180,34 +180,34 @@ def _difference(part: ClaimPart, pairs: Sequence[Pair]) -> Estimate:
     return difference(values, np.zeros(len(values)), sample, recipe)
 
 
-def _correlation(metric: str, pairs: Sequence[Pair]) -> Estimate:
-    """Return Pearson's r within the relations of each pair. :raises BadInput: ranks or lengths are unknown."""
-    points: list[tuple[float, float]] = []
-    facts: list[str] = []
-    groups: list[str] = []
-    for number, (one, other) in enumerate(pairs):
-        common = common_facts([one, other])
-        first, second = (side.mean_log_ranks[side.at(common)] for side in (one, other))
-        if metric == LENGTH_BIAS:
-            first, second = first - second, np.array(gold_tokens(one, common), dtype=float)
-        points += zip(first.tolist(), second.tolist(), strict=True)
-        facts += common
-        groups += [f"{number} {relation}" for relation in one.relations_of(common)]
-    x, y = np.transpose(points)
-    if not np.isfinite(x).all() or not np.isfinite(y).all():
+def _correlation(part: ClaimPart, pairs: Sequence[Pair]) -> Estimate:
+    """Return Pearson's r within the relations of each pair. :raises BadInput: a rank is unknown."""
+    points = [point for number, pair in enumerate(pairs) for point in _points(part.metric, number, *pair)]
+    facts, groups, x, y = map(list, zip(*points, strict=True))
+    if not np.isfinite(x + y).all():
         raise BadInput("the correlation needs every rank: run without --max-rank")
     sides = [side for pair in pairs for side in pair]
-    sample = _sample(facts, sides)
-    sample = sample._replace(clusters=facts) if sample.clusters is None else sample  # a fact of several models
-    return correlation_within(x, y, groups, sample, combined(metric, [side.recipe("") for side in sides]))
+    recipe = combined(part.metric, [side.recipe("") for side in sides])
+    return correlation_within(x, y, groups, _sample(facts, sides), recipe)
+
+
+def _points(metric: str, number: int, one: RunFacts, other: RunFacts) -> Iterator[tuple[str, str, float, float]]:
+    """Return fact, group and both values of each common fact; the pair's relations are the groups."""
+    facts = common_facts([one, other])
+    first, second = (side.mean_log_ranks[side.at(facts)] for side in (one, other))
+    if metric == LENGTH_BIAS:
+        first, second = first - second, np.array(gold_tokens(one, facts), dtype=float)
+    groups = [f"{number} {relation}" for relation in one.relations_of(facts)]
+    return zip(facts, groups, first.tolist(), second.tolist(), strict=True)
 
 
 def _sample(facts: Sequence[str], sides: Sequence[RunFacts]) -> Sample:
-    """Return how facts of several runs were drawn."""
+    """Return how facts of several runs were drawn. A fact may occur several times, for several models."""
     columns = ((side.facts, zip(side.relations, side.labels, side.subjects, strict=True)) for side in sides)
     about = {fact: row for own, rows in columns for fact, row in zip(own, rows, strict=True)}
     relations, labels, subjects = zip(*map(about.__getitem__, facts), strict=True)
-    return drawn(sides[0].cluster, relations, labels, subjects=subjects).numbered()
+    found = drawn(sides[0].cluster, relations, labels, subjects=subjects)
+    return (found if found.clusters is not None else found._replace(clusters=facts)).numbered()
 
 
 def _paired(part: ClaimPart, one: RunFacts, other: RunFacts) -> dict[str, float]:
