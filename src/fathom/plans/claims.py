@@ -80,21 +80,21 @@ def plan_claims(content: PlanContent, runs: Sequence[PlannedStep], faults: PlanF
 def decide_claims(planned: Sequence[PlannedClaim], runs: Runs, out: Path, overwrite: bool = False) -> StudyResult:
     """Decide all claims as one family, and write their table. What cannot be compared is a reason, not an error."""
     claims: dict[str, Claim | None] = {}
-    for one in planned:
+    for entry in planned:
         number, why = None, NO_KNOWLEDGE
         try:
-            pairs = _pairs(one, runs)
-            if any(_is_above(side, one.part.metric) for pair in pairs for side in pair):
-                measured = _correlation if one.part.metric in CORRELATIONS else _difference
-                number = measured(one.part, pairs)
+            pairs = _pairs(entry, runs)
+            if any(_is_above(side, entry.part.metric) for pair in pairs for side in pair):
+                measured = _correlation if entry.part.metric in CORRELATIONS else _difference
+                number = measured(entry.part, pairs)
         except BadInput as error:
             why = "; ".join(error.faults)
-        sign = 1 if one.part.direction == "higher" else -1
-        claims[one.name] = Claim(one.part.sentence, (Contrast(one.part.metric, number, sign, why),))
+        sign = 1 if entry.part.direction == "higher" else -1
+        claims[entry.name] = Claim(entry.part.sentence, (Contrast(entry.part.metric, number, sign, why),))
     decisions = decide(claims)
     answer = [
-        "{} ({}): {} ({})".format(one.part.sentence, one.part.where, *_in_words(one, decisions[one.name]))
-        for one in planned
+        "{} ({}): {} ({})".format(entry.part.sentence, entry.part.where, *_in_words(entry, decisions[entry.name]))
+        for entry in planned
     ]
     result = StudyResult(NAME, [_table(planned, decisions)], answer)
     write_tables(lambda _: list(result.tables), out, NAME, result.answer, overwrite)
@@ -111,29 +111,29 @@ def _is_above(side: RunFacts, metric: str) -> bool:
 # --- runs
 
 
-def _pairs(one: PlannedClaim, runs: Runs) -> list[Pair]:
+def _pairs(entry: PlannedClaim, runs: Runs) -> list[Pair]:
     """Return the runs of both sides that are compared with each other.
 
     :raises BadInput: runs are missing or failed, or the models are not those that the claim needs.
     """
-    first, second = map(partial(_read, runs=runs), (one.part.first, one.part.second), one.sides)
-    pairs = [(facts, other) for keys, facts in first for other in _partners(keys, second)]
-    ratio = one.part.ratio
+    first, second = map(partial(_read, runs=runs), (entry.part.first, entry.part.second), entry.sides)
+    pairs = [(facts, partner) for keys, facts in first for partner in _partners(keys, second)]
+    ratio = entry.part.ratio
     alike = [pair for pair in pairs if ratio is None or _ratio(*pair) <= ratio]
     if not alike:
         raise BadInput(f"needs models whose sizes differ at most {ratio:g} times")
     return alike
 
 
-def _partners(keys: Mapping[str, str], others: Sequence[tuple[Mapping[str, str], RunFacts]]) -> list[RunFacts]:
-    """Return the runs that agree in the keys of one, data and model first, as far as any of them does."""
+def _partners(keys: Mapping[str, str], runs: Sequence[tuple[Mapping[str, str], RunFacts]]) -> list[RunFacts]:
+    """Return the runs that agree in these keys, data and model first, as far as any of them does."""
     for key in dict.fromkeys(("data", "model", *keys)):
-        others = [other for other in others if other[0].get(key) == keys.get(key)] or others
-    return [facts for _, facts in others]
+        runs = [run for run in runs if run[0].get(key) == keys.get(key)] or runs
+    return [facts for _, facts in runs]
 
 
-def _ratio(one: RunFacts, other: RunFacts) -> float:
-    sizes = one.parameters or 0, other.parameters or 0
+def _ratio(first: RunFacts, second: RunFacts) -> float:
+    sizes = first.parameters or 0, second.parameters or 0
     return max(sizes) / min(sizes) if all(sizes) else np.inf
 
 
@@ -142,14 +142,16 @@ def _read(side: SidePart, names: Sequence[str], runs: Runs) -> list[tuple[Mappin
     refuse([] if names else [f"no run '{', '.join(side.runs)}': its data or models are missing"])
     refuse(f"needs a run that failed or is missing: {name}" for name in names if runs[name][1].run is None)
     read = [(runs[name][0].keys, _facts(side, *runs[name])) for name in names]
-    sizes = [facts.parameters or 0 for _, facts in read]
-    ends = {min(sizes): "smallest", max(sizes): "largest"} if len(set(sizes)) > 1 else {}
+    sizes = {facts.parameters for _, facts in read if facts.parameters}
+    ends = {min(sizes): "smallest", max(sizes): "largest"} if len(sizes) > 1 else {}
     kept = [
         (keys, facts)
         for keys, facts in read
         if side.models in ("", facts.attention.replace("bidirectional", "masked"), ends.get(facts.parameters or 0))
     ]
-    refuse([] if kept else [f"needs a {side.models} model, found {', '.join(sorted({one.model for _, one in read}))}"])
+    refuse(
+        [] if kept else [f"needs a {side.models} model, found {', '.join(sorted({facts.model for _, facts in read}))}"]
+    )
     return kept
 
 
@@ -171,7 +173,7 @@ def _facts(side: SidePart, run: PlannedStep, state: StepState) -> RunFacts:
 def _difference(part: ClaimPart, pairs: Sequence[Pair]) -> Estimate:
     """Return the mean of first − second over facts, or values of ``by``, each the mean of all its pairs."""
     each = grouped(item for pair in pairs for item in _paired(part, *pair).items())
-    values = np.array([fmean(own) for own in each.values()])
+    values = np.array([fmean(numbers) for numbers in each.values()])
     sides = [side for pair in pairs for side in pair]
     if np.isnan(values).any():
         raise BadInput(f"{part.metric} is undefined: {sides[0].why_undefined}")
@@ -191,33 +193,33 @@ def _correlation(part: ClaimPart, pairs: Sequence[Pair]) -> Estimate:
     return correlation_within(x, y, groups, _sample(facts, sides), recipe)
 
 
-def _points(metric: str, number: int, one: RunFacts, other: RunFacts) -> Iterator[tuple[str, str, float, float]]:
+def _points(metric: str, number: int, first: RunFacts, second: RunFacts) -> Iterator[tuple[str, str, float, float]]:
     """Return fact, group and both values of each common fact; the pair's relations are the groups."""
-    facts = common_facts([one, other])
-    first, second = (side.mean_log_ranks[side.at(facts)] for side in (one, other))
+    facts = common_facts([first, second])
+    x, y = (side.mean_log_ranks[side.at(facts)] for side in (first, second))
     if metric == LENGTH_BIAS:
-        first, second = first - second, np.array(gold_tokens(one, facts), dtype=float)
-    groups = [f"{number} {relation}" for relation in one.relations_of(facts)]
-    return zip(facts, groups, first.tolist(), second.tolist(), strict=True)
+        x, y = x - y, np.array(gold_tokens(first, facts), dtype=float)
+    groups = [f"{number} {relation}" for relation in first.relations_of(facts)]
+    return zip(facts, groups, x.tolist(), y.tolist(), strict=True)
 
 
 def _sample(facts: Sequence[str], sides: Sequence[RunFacts]) -> Sample:
     """Return how facts of several runs were drawn. A fact may occur several times, for several models."""
     columns = ((side.facts, zip(side.relations, side.labels, side.subjects, strict=True)) for side in sides)
-    about = {fact: row for own, rows in columns for fact, row in zip(own, rows, strict=True)}
+    about = {fact: row for names, rows in columns for fact, row in zip(names, rows, strict=True)}
     relations, labels, subjects = zip(*map(about.__getitem__, facts), strict=True)
     found = drawn(sides[0].cluster, relations, labels, subjects=subjects)
     return (found if found.clusters is not None else found._replace(clusters=facts)).numbered()
 
 
-def _paired(part: ClaimPart, one: RunFacts, other: RunFacts) -> dict[str, float]:
+def _paired(part: ClaimPart, first: RunFacts, second: RunFacts) -> dict[str, float]:
     """Return first − second by fact, or by another key, of what both have.
 
     :raises BadInput: no fact in common, or other candidates.
     """
-    facts = common_facts([one, other]) if part.by == FACT else []
-    first, second = (_by_key(part, side, facts or side.scored_facts) for side in (one, other))
-    return {key: value - second[key] for key, value in first.items() if key in second}
+    facts = common_facts([first, second]) if part.by == FACT else []
+    values, subtracted = (_by_key(part, side, facts or side.scored_facts) for side in (first, second))
+    return {key: value - subtracted[key] for key, value in values.items() if key in subtracted}
 
 
 def _by_key(part: ClaimPart, side: RunFacts, facts: Sequence[str]) -> dict[str, float]:
@@ -226,7 +228,7 @@ def _by_key(part: ClaimPart, side: RunFacts, facts: Sequence[str]) -> dict[str, 
         raise BadInput(f"{side.path} has no '{part.by}': it has {', '.join(side.groups)}")
     keys = facts if part.by == FACT else [side.groups[part.by][place][0] for place in side.at(facts).tolist()]
     values = _values(part.metric, side, facts).tolist()
-    return {key: fmean(own) for key, own in grouped(zip(keys, values, strict=True)).items() if key != NONE}
+    return {key: fmean(group) for key, group in grouped(zip(keys, values, strict=True)).items() if key != NONE}
 
 
 def _values(metric: str, side: RunFacts, facts: Sequence[str]) -> Floats:
@@ -240,9 +242,9 @@ def _values(metric: str, side: RunFacts, facts: Sequence[str]) -> Floats:
 # --- in words
 
 
-def _in_words(one: PlannedClaim, decision: Decision) -> tuple[str, str]:
+def _in_words(entry: PlannedClaim, decision: Decision) -> tuple[str, str]:
     """Return the outcome of a claim, and its difference or why it is undetermined."""
-    is_share = one.part.metric not in CORRELATIONS
+    is_share = entry.part.metric not in CORRELATIONS
     why = decision.reason if decision.word == UNDETERMINED else difference_in_words(decision, is_share)
     return OUTCOMES.get(decision.word, decision.word), why
 
@@ -250,13 +252,13 @@ def _in_words(one: PlannedClaim, decision: Decision) -> tuple[str, str]:
 def _table(planned: Sequence[PlannedClaim], decisions: Mapping[str, Decision]) -> Table:
     rows = [
         {
-            "claim": one.part.sentence,
-            "where": one.part.where,
-            **dict(zip(("outcome", "difference"), _in_words(one, decisions[one.name]), strict=True)),
-            "metric": one.part.metric,
-            "value": decisions[one.name].estimate,
+            "claim": entry.part.sentence,
+            "where": entry.part.where,
+            **dict(zip(("outcome", "difference"), _in_words(entry, decisions[entry.name]), strict=True)),
+            "metric": entry.part.metric,
+            "value": decisions[entry.name].estimate,
         }
-        for one in planned
+        for entry in planned
     ]
     notes = (
         f"difference: mean over your models; p by Holm, and simultaneous 95 % intervals, for {len(rows)} claims",
