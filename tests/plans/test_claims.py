@@ -268,7 +268,7 @@ def test_every_preset_of_a_paper_has_its_claims() -> None:
 @pytest.mark.slow
 def test_untrained_models_obtain_no_claim(gpt2: PreTrainedTokenizerBase, shared_data: Path, tmp_path: Path) -> None:
     """At most one claim in twenty holds, or is opposite, of pairs of models with random weights."""
-    places = {"bear": str(shared_data / "bear" / "BEAR"), "trex": str(shared_data / "lama" / "TREx")}
+    places = {"bear": str(shared_data / "bear" / "BEAR")}
     rows: list[Row] = []
     for seed in range(4):
         models = [tmp_path / f"{seed}-{width}" for width in (16, 64)]
@@ -277,7 +277,7 @@ def test_untrained_models_obtain_no_claim(gpt2: PreTrainedTokenizerBase, shared_
             GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=width, n_head=2)).save_pretrained(model)
             gpt2.save_pretrained(model)
         out = tmp_path / f"out-{seed}"
-        file = write_preset("bear", list(map(str, models)), places, out, limit=30, device="cpu")
+        file = write_preset("bear", list(map(str, models)), places, out, limit=60, device="cpu")
         content = yaml.safe_load(file.read_text()) | {"tables": {}, "studies": {}, "values": ""}
         file.write_text(yaml.safe_dump(content))
         result = carry_out(read_plan(file, out), out)
@@ -286,4 +286,4 @@ def test_untrained_models_obtain_no_claim(gpt2: PreTrainedTokenizerBase, shared_
     obtained = [row for row in rows if row["outcome"] in ("holds", "opposite")]
     assert len(obtained) <= 0.05 * len(rows)
     reasons = {row["difference"] for row in rows if row["outcome"] == "cannot be determined"}
-    assert all(reason == NO_KNOWLEDGE or "needs a masked model" in reason for reason in reasons)
+    assert all(any(own in why for own in (NO_KNOWLEDGE, "needs a masked model", "no run 'trex'")) for why in reasons)
