@@ -61,12 +61,11 @@ from fathom.studies import (
     length_bias,
     ontology,
     profile,
-    rankings,
     repeated,
     validity,
 )
 from fathom.studies import relations as relations_study
-from fathom.studies.options import RankingsOptions, RepeatedOptions, ValidityOptions
+from fathom.studies.options import RepeatedOptions, ValidityOptions
 from fathom.studies.validity import BIASES
 from fathom_kgc.links.base import MANIFEST
 from fathom_kgc.studies import memory, memory_slope
@@ -538,20 +537,6 @@ def shared_relations(random: Random, facts: int, count: int) -> Outcome:
     return holds(row["difference"])
 
 
-def ranked_models(random: Random, facts: int, relations: int) -> Outcome:
-    """``fathom study rankings`` of models of three sizes that know as much; any step between sizes counts."""
-    data = skewed_world(random, facts, relations)
-    with TemporaryDirectory() as folder:
-        groups = Path(folder) / "groups.csv"
-        groups.write_text("model,group\n" + "".join(f"m{size},g\n" for size in range(3)), encoding="utf-8")
-        runs = [answered(Path(folder) / f"m{size}", model_of(random, 0.4), data, model=f"m{size}") for size in range(3)]
-        for size, run in enumerate(runs):
-            run.add_circumstances(model={"parameters": 1000 * (1 + size)})
-        steps = rankings.analyse(runs, RankingsOptions(groups=groups)).steps
-    assert len(steps) == 2
-    return Outcome(any(step.decision is not None and step.decision.holds for step in steps))
-
-
 def checkpoints(random: Random, facts: int, relations: int) -> Outcome:
     """``fathom study learning`` of three checkpoints that know as much; any change counts."""
     data = skewed_world(random, facts, relations)
@@ -873,7 +858,6 @@ CELLS = {
     "calibration, calibrated": Cells(calibrated_confidence, [(100, 5)], 5, True),
     "repeated": Cells(repeated_answers, [(60, 5)], 5, True),
     "relations of data sets": Cells(shared_relations, [(120, 6), (300, 30)], 5, True),
-    "rankings": Cells(ranked_models, [(100, 5)], 5, True),
     "learning": Cells(checkpoints, [(100, 5)], 5, True),
     "memory-slope": Cells(memory_of_facts, [()], 5, True),
     "memory": Cells(memory_of_names, [(100,)], 5, True),

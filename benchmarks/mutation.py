@@ -49,14 +49,13 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "presets_cells presets": "plans/wide plans/tables plans/presets",
     "forecast_links": "links/forecast",
     "reasoning": "studies/reasoning/conclusions studies/reasoning/shortcuts",
-    "study_contract controls_planned cli::test_masked_and_ablation "
-    "golden::test_a_run_is_what_it_was[study-ablation-causal]": "studies/ablation",
+    "claims presets": "plans/claims",
     "compare report study_contract ontology::test_metrics_of_the_probe_by_hand ontology::test_a_line_for_each_task "
     "ontology::test_a_template_is_recognised_in_its_prompts "
     "ontology::test_a_task_without_training_items_has_no_baseline "
     "ontology::test_what_cannot_be_scored_stands_in_the_table ontology::test_the_study_by_hand "
     "ontology_finest ontology::test_models_have_short_names_that_tell_them_apart "
-    "studies::test_sizes_runs_every_probe_of_every_model": "results/tasks results/names",
+    "studies": "results/tasks results/names",
     "study_contract controls approaches": "studies/perplexity studies/rankings studies/rankings_columns "
     "studies/relations studies/repeated",
     "robustness": "results/alterations",

@@ -87,12 +87,6 @@ probed(
 
 # ---------------------------------------------------------------------------------------------------------- studies
 
-case(
-    "study-ablation-causal",
-    f"probe statement {CAUSAL} {TOWNS} --templates 0,1 --limit 8 --reduction sum,mean --score full,conditional "
-    "--out studies/ablation-causal/causal",
-    "analyse ablation studies/ablation-causal/causal --out studies/ablation-causal",
-)
 READINGS = [
     (name, reading)
     for name in ("masked", "roberta", "causal", "causal-larger")

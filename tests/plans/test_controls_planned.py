@@ -6,10 +6,9 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,38 +18,16 @@ from scipy import stats
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
-from fathom.engine.models.base import Attention
-from fathom.engine.scoring.masked import Pll
 from fathom.engine.scoring.vectors import TextVectors
 from fathom.probes.embedding import TAIL_TEMPLATES
 from fathom.probes.options import EmbeddingOptions, StatementOptions
 from fathom.probes.run import RunRequest, run
-from fathom.results.claims import NO_DIFFERENCE
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
-from fathom.results.metrics.ranking import hits_at_k
 from fathom.store.folder import SECONDS, RunFolder
-from fathom.studies import ablation, compute_time, sizes
+from fathom.studies import compute_time
 from fathom.studies.options import TimeOptions
-from tests.conftest import TINY_VOCABULARY, build, make_local
-from tests.engine.test_masked import BERT
 from tests.scripted import ScriptedModel
-
-
-def values(numbers: Iterable[Estimate]) -> list[float]:
-    return [number.value for number in numbers]
-
-
-# --- ablation: the way in which statements are scored matters
-
-
-def statements(names: Sequence[str], templates: Sequence[str]) -> QuerySet:
-    """Forty facts whose right answers are drawn by lot."""
-    lot = random.Random(0)
-    ids = tuple(f"c{number}" for number in range(len(names)))
-    queries = tuple(Query(f"q{n}", "r", f"w{100 + n}", f"s{n}", (lot.choice(ids),), "all") for n in range(40))
-    relation = Relation("r", "r", tuple(map(Template, templates)), "1:N")
-    return QuerySet("lot", queries, {"all": CandidateSet("all", ids, tuple(names))}, {"r": relation})
 
 
 def by_lot(masked: bool) -> ScriptedModel:
@@ -61,66 +38,8 @@ def by_lot(masked: bool) -> ScriptedModel:
     return ScriptedModel(words, weights, masked=masked)
 
 
-def per_query(run: RunFolder, scoring: str) -> dict[str, float]:
-    """Expected Hits@1 of each query, the mean over its templates, from the predictions themselves."""
-    hits: dict[str, list[float]] = {}
-    for row in run.predictions().to_pylist():
-        if row["scoring"] == scoring:
-            chance = float(hits_at_k([row["rank_optimistic"]], [row["rank_pessimistic"]], 1)[0])
-            hits.setdefault(row["query_id"], []).append(chance)
-    return {query: float(np.mean(of_query)) for query, of_query in hits.items()}
-
-
-def ablated(model: Any, data: QuerySet, out: Path) -> ablation.Ablation:
-    """The findings on a run of each masking, in a folder of its name, in every way of summing."""
-    variants = list(Pll) if model.attention is Attention.BIDIRECTIONAL else [Pll.WITHIN_WORD_L2R]
-    scorings = StatementOptions(reduction=("sum", "mean"), score=("full", "conditional"))
-    folders = {
-        "causal" if len(variants) == 1 else str(pll): scorings.model_copy(update={"pll": pll}) for pll in variants
-    }
-    return ablation.analyse(
-        [run(RunRequest("statement", model, data, one), out / name) for name, one in folders.items()]
-    )
-
-
-class TestAblation:
-    @pytest.mark.parametrize("masked", [False, True])
-    def test_where_scoring_decides_nothing_no_arm_differs(self, masked: bool, tmp_path: Path) -> None:
-        """Names of one word behind the same words: mean and sum, full and conditional, and every masking rank alike."""
-        data = statements("abcdef", ["[X] has [Y]", "[X] it is [Y]"])
-        found = ablated(by_lot(masked), data, tmp_path)
-        assert len(found.comparisons) == (8 if masked else 2)
-        assert len({arm["accuracy"].value for arm in found.arms}) == 1
-        for compared in found.comparisons:
-            assert compared["difference"].value == 0
-            assert (compared["difference"].p_value, compared["p (t-test)"]) == (1, 1)
-
-    @pytest.mark.parametrize("masked", [False, True])
-    def test_the_test_is_students_of_the_two_arms(self, masked: bool, tmp_path: Path) -> None:
-        """Random weights and names of one to three words, by which most arms differ: of every comparison,
-        difference and p value are those of the two arms' own values of each query."""
-        data = statements(["w9", "w10 w11", "w12 w13 w14", "w15"], ["w5 [X] w6 [Y]", "w6 [Y] w7 [X] w8"])
-        shape = {"vocab_size": TINY_VOCABULARY, "bos_token_id": 0, "eos_token_id": 2}
-        model = (
-            make_local(build("BertForMaskedLM", **shape, **BERT), attention=Attention.BIDIRECTIONAL)
-            if masked
-            else make_local(build("GPT2LMHeadModel", **shape, n_embd=16, n_layer=2, n_head=2))
-        )
-        found = ablated(model, data, tmp_path)
-        differing = 0
-        for compared in found.comparisons:
-            arms = (side.split() for side in (compared["first"], compared["second"]))
-            one, other = (per_query(RunFolder(tmp_path / folder), scoring) for folder, scoring in arms)
-            pairs = np.array([(one[query], other[query]) for query in one])
-            assert compared["queries"] == len(pairs) == 40
-            assert compared["difference"].value == pytest.approx(np.mean(pairs[:, 0] - pairs[:, 1]))
-            if np.ptp(pairs[:, 0] - pairs[:, 1]):
-                differing += 1
-                assert compared["p (t-test)"] == pytest.approx(stats.ttest_rel(*pairs.T).pvalue)
-        assert differing >= (3 if masked else 1)
-        for arm in found.arms:
-            own = per_query(RunFolder(tmp_path / arm["pll"]), arm["scoring"])
-            assert arm["accuracy"].value == pytest.approx(np.mean(list(own.values())))
+def values(numbers: Iterable[Estimate]) -> list[float]:
+    return [number.value for number in numbers]
 
 
 # --- prompts: results of the embedding probe depend on the wording of its tail prompts
@@ -197,9 +116,6 @@ class TestPrompts:
             assert found[f"template {name}"] == pytest.approx((0, 9 / 11, 1) if name == misread else (1, 1, 1))
 
 
-# --- sizes: larger models hold more facts
-
-
 LANDS, TOWNS = ([f"{kind}{number}" for number in range(20)] for kind in ("Land", "Town"))
 """With capitals, which every statement begins with."""
 
@@ -208,78 +124,6 @@ def capitals() -> QuerySet:
     queries = tuple(Query(f"q{land}", "r", land, land, (town,), "all") for land, town in zip(LANDS, TOWNS, strict=True))
     space = CandidateSet("all", tuple(TOWNS), tuple(TOWNS))
     return QuerySet("capitals", queries, {"all": space}, {"r": Relation("r", "r", (Template("[X] [Y]"),), "1:1")})
-
-
-def model(parameters: int, facts: Iterable[int], offset: int = 0) -> ScriptedModel:
-    """Knows so many capitals, and has no opinion of the others. :param offset: of what it says, 0 where it is right."""
-    weights = {LANDS[fact]: {TOWNS[(fact + offset) % 20]: 9.0} for fact in facts}
-    made = ScriptedModel([*LANDS, *TOWNS], weights, name=f"m{parameters}")
-    made.parameters = parameters
-    return made
-
-
-def steps(found: sizes.Sizes, k: int) -> list[tuple[str | None, float]]:
-    """Verdict and difference of each step in Hits@k."""
-    return [(step.verdict, round(step.difference.value, 9)) for step in found.steps if step.about["of"] == f"hits@{k}"]
-
-
-class TestSizes:
-    def asked(self, facts: Mapping[int, Iterable[int]], out: Path, offset: int = 0) -> sizes.Sizes:
-        """:param facts: number of parameters → what a model of that size knows, in the order in which it is named."""
-        models = {f"m{size}": model(size, known, offset) for size, known in facts.items()}
-        return sizes.analyse(
-            [
-                run(RunRequest("statement", one, capitals(), StatementOptions()), out / name)
-                for name, one in models.items()
-            ]
-        )
-
-    @pytest.mark.parametrize("listed", [(10, 200, 3000), (3000, 200, 10), (200, 3000, 10)])
-    def test_models_stand_by_size_however_they_are_listed(self, listed: Sequence[int], tmp_path: Path) -> None:
-        """1, 10 and 19 of 20 facts are known; of the others each town is as likely: 1/20 first, 10/20 among ten. Each
-        step is 9/20 · 19/20, or 9/20 · 1/2; all towns are among a hundred."""
-        known = {10: 1, 200: 10, 3000: 19}
-        found = self.asked({size: range(known[size]) for size in listed}, tmp_path)
-        assert [(line["model"], line["parameters"]) for line in found.lines] == [
-            ("m10", 10),
-            ("m200", 200),
-            ("m3000", 3000),
-        ]
-        for line, number in zip(found.lines, known.values(), strict=True):
-            expected = (number + (20 - number) / 20) / 20, (number + (20 - number) / 2) / 20, 1
-            assert values(line[f"hits@{k}"] for k in (1, 10, 100)) == pytest.approx(expected)
-        assert [(step.before, step.after) for step in found.steps if step.about["of"] == "hits@1"] == [
-            ("m10", "m200"),
-            ("m200", "m3000"),
-        ]
-        assert steps(found, 1) == [("rise", 0.4275)] * 2
-        assert steps(found, 10) == [(None, 0.225)] * 2  # secondary
-        assert steps(found, 100) == [(None, 0)] * 2
-        above = [step.above for step in found.steps if step.about["of"] == "hits@1"]
-        assert above == ["m200", "both"]  # one fact of twenty is what guessing has
-
-    @pytest.mark.parametrize(
-        ("known", "expected"),
-        [
-            ((range(9), range(9), range(9)), [(NO_DIFFERENCE, 0)] * 2),
-            ((range(9), range(5, 14), range(11, 20)), [(NO_DIFFERENCE, 0)] * 2),  # others, as many
-            ((range(19), range(10), range(1)), [("drop", -0.4275)] * 2),
-            ((range(1), range(19), range(10)), [("rise", 0.855), ("drop", -0.4275)]),
-        ],
-    )
-    def test_where_larger_models_hold_no_more_nothing_rises(
-        self, known: Sequence[range], expected: list[tuple[str, float]], tmp_path: Path
-    ) -> None:
-        of_size = {10 ** (n + 1): own for n, own in enumerate(known)}
-        assert steps(self.asked(of_size, tmp_path), 1) == expected
-        assert steps(self.asked(dict(reversed(of_size.items())), tmp_path / "again"), 1) == expected
-
-    def test_being_surer_of_what_is_wrong_is_no_knowledge(self, tmp_path: Path) -> None:
-        """Each larger model has an opinion on six more facts, the wrong one: 6/20 · 1/20 less at the first place."""
-        found = self.asked({10 ** (n + 1): range(6 * n + 2) for n in range(3)}, tmp_path, offset=1)
-        assert [difference for _, difference in steps(found, 1)] == [-0.015] * 2
-        assert "rise" not in {verdict for k in (1, 10, 100) for verdict, _ in steps(found, k)}
-        assert {step.above for step in found.steps if step.about["of"] == "hits@1"} == {"neither"}
 
 
 # --- compute time: each query takes as long as the others

@@ -46,7 +46,7 @@ runs:
 studies:
   compare: {runs: statement, each: data, margin: 2}
   agreement: {runs: [statement/a, embedding/a], each: [model, data], k: 5}
-  sizes: {runs: [statement, embedding], each: data}
+  items: {runs: statement, each: data}
   length-bias: {runs: "statement/*/capitals"}
 """
 Command = Callable[..., tuple[int, str, str]]
@@ -94,7 +94,7 @@ def test_three_models_two_data_sets_three_probes_four_studies(fathom: Command, p
     runs = {run.parent.relative_to(out / "runs").as_posix() for run in out.glob("runs/*/*/*/manifest.json")}
     probes, names, data = ("statement", "embedding", "vocabulary"), "abm", ("capitals", "currencies")
     assert runs == {f"{probe}/{name}/{source}" for probe in probes for name in names for source in data}
-    for made in ("compare/capitals/compare", "agreement/a/currencies/agreement", "sizes/capitals/sizes"):
+    for made in ("compare/capitals/compare", "agreement/a/currencies/agreement", "items/capitals/items"):
         assert {(out / "studies" / f"{made}.{ending}").is_file() for ending in ("json", "csv", "md")} == {True}
     assert (out / "studies" / "length-bias" / "length-bias.json").is_file()
     [accuracies] = json.loads((out / "runs.json").read_text()).values()
@@ -105,7 +105,7 @@ def test_three_models_two_data_sets_three_probes_four_studies(fathom: Command, p
     assert RunFolder(alone).predictions().equals(RunFolder(out / "runs/statement/m/capitals").predictions())
     page = (out / "report.html").read_text()
     assert "Three small models" in page
-    assert "sizes/capitals" in page
+    assert "items/capitals" in page
     before = written(out)
     _, printed, _ = fathom("plan", plan, "--out", out, "--format", "json")
     assert written(out) == before
@@ -353,7 +353,7 @@ FAULTS = {
     "vocabulary}": ("vocabulary, models: [c]}", ["plan.yaml:10", "'c'", "models"]),
     "{runs: statement, each: data": ("{runs: statemen, each: data", ["plan.yaml:12", "statemen"]),
     "each: [model, data]": ("each: [model, dat]", ["plan.yaml:13", "'dat'", "data?"]),
-    "  sizes:": ("  size:", ["plan.yaml:14", "'size'", "sizes?"]),
+    "  items:": ("  item:", ["plan.yaml:14", "'item'", "items?"]),
     "k: 5": ("k: no", ["plan.yaml:13", "--k"]),
     "title:": ("titel:", ["plan.yaml:2", "titel", "title?"]),
     "currencies: {data: geography": ("currencies: {data: geografy", ["plan.yaml:6", "geografy"]),

@@ -96,6 +96,8 @@ def test_the_screen_has_a_line_for_each_table(untrained: Path, tmp_path: Path, f
         "runs: {one: &own {probe: statement, templates: 0}, two: {<<: *own, probe: statement, reduction: mean}}\n"
         "studies: {compare: {runs: [one, two]}}\n"
         "tables: {table-1: {caption: mine, columns: {score: {runs: one}}}}\n"
+        "claims: {mean: {sentence: A beats B, where: section 1, direction: higher, first: {runs: one}, "
+        "second: {runs: two}}}\n"
     )
     line = ["plan", preset, "--models", untrained, "--limit", 24, "--device", "cpu", "--out", tmp_path / "out"]
     code, printed, log = fathom(*line)
@@ -104,6 +106,10 @@ def test_the_screen_has_a_line_for_each_table(untrained: Path, tmp_path: Path, f
         "papers/table-1: Table 1: mine, rows: 1"
     ]
     assert len(printed.splitlines()) < 15
+    [claim] = [text for text in printed.splitlines() if text.startswith("claims: A beats B (section 1): ")]
+    assert claim.endswith("cannot be determined (none of its runs is significantly above its baselines)")
+    assert {file.suffix for file in (tmp_path / "out").glob("claims.*")} == {".json", ".csv", ".md"}
+    assert "A beats B" in (tmp_path / "out" / "report.html").read_text()
     assert "───" not in printed
     [sentence] = [text for text in printed.splitlines() if text.startswith("compare: ") and "rows:" not in text]
     assert sentence.endswith(".")

@@ -34,7 +34,6 @@ from fathom.studies import rankings as rankings_study
 from fathom.studies import repeated as repeated_study
 from fathom.studies.options import RankingsOptions
 from fathom.studies.perplexity import analyse as perplexities
-from fathom.studies.rankings import EVERY_MODEL, MEAN, read_groups
 from fathom.studies.rankings import analyse as rankings
 from fathom.studies.relations import analyse as shared_relations
 from fathom.studies.repeated import analyse as repeated
@@ -241,9 +240,8 @@ def grid(make: Make) -> list[RunFolder]:
     return [make(model, "D", reading, ranks[n]) for reading, of in wanted.items() for model, n in of.items()]
 
 
-def test_rankings_by_hand(make: Make, tmp_path: Path) -> None:
-    (tmp_path / "groups.csv").write_text("model,group\na,general\nmodels/b,general\nc,domain\n")
-    found = rankings(grid(make), RankingsOptions(groups=tmp_path / "groups.csv"))
+def test_rankings_by_hand(make: Make) -> None:
+    found = rankings(grid(make))
     based, free = found.columns
     assert [(score.model, score.place) for score in based.scores] == [("a", 1), ("b", 2), ("c", 3)]
     assert [(score.model, score.place) for score in free.scores] == [("a", 2), ("b", 1), ("c", 3)]
@@ -251,11 +249,10 @@ def test_rankings_by_hand(make: Make, tmp_path: Path) -> None:
     assert values(based.average) == pytest.approx([0.5, 0.5, 1])
     assert (based.facts, based.left_out) == (4, 0)
     assert all(hit.low <= hit.value <= hit.high for score in based.scores for hit in score.hits)
-    everyone, general = found.agreements  # a group of one model has no ranking
-    assert (everyone["over"], everyone["group"], everyone["models"]) == ("D", EVERY_MODEL, 3)
+    [everyone] = found.agreements
+    assert (everyone["data"], everyone["models"]) == ("D", 3)
     assert everyone[TAU].value == pytest.approx(1 / 3)  # two of three pairs alike
     assert everyone[RHO].value == pytest.approx(0.5)  # 1 − 6·2/(3·8)
-    assert (general["group"], general["models"], general[TAU].value) == ("general", 2, -1)
     assert everyone[TAU].low <= everyone[TAU].value <= everyone[TAU].high
 
 
@@ -354,46 +351,6 @@ def test_both_readings_are_ranked_on_the_facts_that_all_ranked_in_both(make: Mak
         rankings([*runs[:2], *(make(one, "D", FREE, [None, 1, None, None]) for one in "cd")])
 
 
-def test_steps_within_a_group_go_by_size(make: Make, tmp_path: Path) -> None:
-    """small to large: by template three of four facts lost, by sentence all four won; of other the size is not told."""
-    (tmp_path / "groups.csv").write_text("model,group\nlarge,bert\nsmall,bert\nother,bert\nalone,t5\n")
-    runs = []
-    for model, size, based, free in (("large", 9, [1, 6, 6, 6], [1] * 4), ("small", 3, [1] * 4, [6] * 4),
-                                     ("other", None, [1] * 4, [1] * 4), ("alone", 5, [1] * 4, [1] * 4)):  # fmt: skip
-        for reading, ranks in ((BY_TEMPLATE, based), (FREE, free)):
-            runs.append(make(model, "D", reading, ranks))
-            if size:
-                runs[-1].add_circumstances(model={"parameters": size})
-    found = rankings(runs, RankingsOptions(groups=tmp_path / "groups.csv"))
-    assert [(step.about["reading"], step.before, step.after, step.difference.value) for step in found.steps] == [
-        (BY_TEMPLATE, "small", "large", -0.75),
-        (FREE, "small", "large", 1.0),
-    ]
-    text = render(rankings_study.tables(found), "text")
-    assert "from each size to the next within a group" in text
-    assert f"{FREE}: 0 rise, 0 drop" in text  # of four facts
-
-
-def test_the_mean_over_data_sets(make: Make) -> None:
-    # a: 1/2 and 1, mean 3/4; b: 1 and 0, mean 1/2. E is asked by sentences alone, F by templates alone.
-    runs = [
-        make("a", "D", FREE, [1, 6]),
-        make("b", "D", FREE, [1, 1]),
-        make("a", "E", FREE, [1, 1]),
-        make("b", "E", FREE, [6, 6]),
-        make("c", "E", FREE, [6, 6]),
-        make("a", "F", BY_TEMPLATE, [1]),
-        make("b", "F", BY_TEMPLATE, [6]),
-    ]
-    found = rankings(runs)
-    mean = found.columns[-1]
-    assert (mean.data, mean.reading) == (MEAN, FREE)
-    assert [(s.model, s.place, s.hits[0].value) for s in mean.scores] == [("a", 1, 0.75), ("b", 2, 0.5)]
-    assert [s.place for s in found.columns[1].scores] == [1, 2.5, 2.5]
-    [agreement] = found.agreements  # no data set has both readings, but each reading has its mean
-    assert (agreement["over"], agreement["models"], agreement[TAU].value) == (MEAN, 2, 1)
-
-
 def test_bad_rankings(make: Make) -> None:
     one, other = make("a", "D", FREE, [1, 6]), make("b", "D", FREE, [1, 6], candidates=TWENTY[:15])
     with pytest.raises(BadInput, match="found a"):
@@ -409,26 +366,6 @@ def test_bad_rankings(make: Make) -> None:
 def test_models_of_one_last_name_keep_their_full_one(make: Make) -> None:
     runs = [make("x/m", "D", FREE, [1, 6]), make("y/m", "D", FREE, [1, 1])]
     assert [score.model for score in rankings(runs).columns[0].scores] == ["models/x/m", "models/y/m"]
-
-
-def test_groups_are_read_and_faults_named(tmp_path: Path) -> None:
-    file = tmp_path / "groups"
-    models = {"a": "models/a", "b": "models/b"}
-    file.write_text("model,group\na,general\nmodels/b,domain\nz,domain\n")
-    assert read_groups(file, models) == {"a": "general", "b": "domain"}
-    for text, words in {
-        "name,kind\na,b\n": (":1:", "model,group", "'name,kind'"),
-        "model,group\na\n": (":2:", "'a'"),
-        "model,group\na,general\n": ("model b", "names a"),
-        "model,group\na,general\nb,domain\na,domain\n": (":4:", "model a", "line 2"),
-        "": ":1: expected the header",
-    }.items():
-        file.write_text(text)
-        with pytest.raises(BadInput) as told:
-            read_groups(file, models)
-        assert mentioned(str(told.value), words)
-    with pytest.raises(BadInput, match="file is missing"):
-        read_groups(tmp_path / "none", models)
 
 
 # --- the same facts in two ways
@@ -776,9 +713,9 @@ def test_every_folder_that_is_no_run_is_named(tmp_path: Path) -> None:
     ("readings", "over"),
     [
         ([("D", BY_TEMPLATE), ("D", FREE)], ["D"]),
-        ([("D", BY_TEMPLATE), ("E", BY_TEMPLATE), ("D", FREE)], ["D", MEAN]),
-        ([("D", BY_TEMPLATE), ("D", FREE), ("E", FREE)], ["D", MEAN]),
-        ([("D", BY_TEMPLATE), ("E", FREE)], [MEAN]),
+        ([("D", BY_TEMPLATE), ("E", BY_TEMPLATE), ("D", FREE)], ["D"]),
+        ([("D", BY_TEMPLATE), ("D", FREE), ("E", FREE)], ["D"]),
+        ([("D", BY_TEMPLATE), ("E", FREE)], []),
         ([("D", BY_TEMPLATE), ("E", BY_TEMPLATE)], []),
     ],
 )
@@ -788,22 +725,12 @@ def test_over_which_data_the_readings_are_compared(
     ranks = {"a": [1, 1, 1, 6], "b": [1, 6, 6, 6]}
     runs = [make(model, data, reading, own) for data, reading in readings for model, own in ranks.items()]
     found = rankings(runs, RankingsOptions(facts="own"))
-    assert [one["over"] for one in found.agreements] == over
+    assert [one["data"] for one in found.agreements] == over
     for one in found.agreements:
         assert [one[TAU].recipe.partition("|")[0], one[RHO].recipe.partition("|")[0]] == [TAU, RHO]
     *_, table = rankings_study.tables(found)
     for row, one in zip(table.objects(), found.agreements, strict=True):
         assert (row["low"], row["high"]) == (one[TAU].low, one[TAU].high)
-
-
-def test_steps_are_of_accuracy(make: Make, tmp_path: Path) -> None:
-    (tmp_path / "groups.csv").write_text("model,group\na,g\nb,g\n")
-    runs = [make("a", "D", FREE, [1, 6, 6]), make("b", "D", FREE, [1, 1, 6])]
-    for run, size in zip(runs, (1, 2), strict=True):
-        run.add_circumstances(model={"parameters": size})
-    [step] = rankings(runs, RankingsOptions(groups=tmp_path / "groups.csv")).steps
-    assert step.difference.recipe.startswith("Acc@1|")
-    assert step.difference.value == pytest.approx(1 / 3)
 
 
 def test_bars_of_repetition_stand_at_their_shares(make: Make) -> None:

@@ -21,7 +21,7 @@ from fathom.results.facts import BY_TEMPLATE, FREE
 from fathom.store.folder import RunFolder
 from fathom.studies import rankings
 from fathom.studies.length_bias import analyse as length_bias
-from fathom.studies.options import RankingsOptions, RepeatedOptions
+from fathom.studies.options import RepeatedOptions
 from fathom.studies.perplexity import analyse as perplexity
 from fathom.studies.relations import analyse as relations
 from fathom.studies.repeated import analyse as repeated
@@ -35,7 +35,6 @@ from tests.answerers import (
     by_frequency_in,
     constant,
     first_few,
-    frequent_first,
     knowing,
     known_of,
     long_names_first,
@@ -507,42 +506,6 @@ class TestRankings:
             [agreed] = found.agreements
             assert values([agreed["Kendall's tau-b"], agreed["Spearman's rho"]]) == pytest.approx([sign, sign])
             assert not holds_zero(agreed["Kendall's tau-b"])
-
-    def test_a_rise_from_one_guess_to_a_luckier_one_is_no_knowledge(self, made: RunMaker, tmp_path: Path) -> None:
-        """By template the small model always says what is right of 5 in 100 facts, the large one what is right of 40: a
-        rise of 35 points, and neither is above always saying the latter. By sentence the small one says the latter, and
-        the large one knows all: a rise of 60 points, of one who knows."""
-        data = world([[0 if number % 20 < 8 else number % 20] for number in range(100)])
-        every = {query.id for query in data.queries}
-        ids = data.candidates["all"].ids
-        rare, frequent = frequent_first([*ids[9:], *ids[:9]]), frequent_first(ids)
-        runs = []
-        for model, size, answers in (("small", 3, (rare, frequent)), ("large", 9, (frequent, knowing(every)))):
-            for reading, answer in zip((BY_TEMPLATE, FREE), answers, strict=True):
-                runs.append(made(answer, data, model=model, reading=reading))
-                runs[-1].add_circumstances(model={"parameters": size})
-        (tmp_path / "groups.csv").write_text("model,group\nsmall,g\nlarge,g\n")
-        found = rankings.analyse(runs, RankingsOptions(groups=tmp_path / "groups.csv"))
-        assert [(step.about["reading"], step.verdict, step.above) for step in found.steps] == [
-            (BY_TEMPLATE, "rise", "neither"),
-            (FREE, "rise", "large"),
-        ]
-        assert values([step.difference for step in found.steps]) == pytest.approx([0.35, 0.6])
-        placed = {(column.reading, one.model): one for column in found.columns for one in column.scores}
-        assert {key: one.decision.holds for key, one in placed.items()} == {
-            (BY_TEMPLATE, "small"): False,
-            (BY_TEMPLATE, "large"): False,
-            (FREE, "small"): False,
-            (FREE, "large"): True,
-        }
-        of_free = rankings.tables(found)[2].objects()
-        assert [row["baseline"] for row in of_free] == [
-            "above (majority 40.0 %)",
-            "not above majority, names (majority 40.0 %)",
-            None,
-        ]
-        [table] = [table for table in rankings.tables(found) if "above baseline" in table.columns]
-        assert [row["above baseline"] for row in table.objects()] == ["neither", "large"]
 
 
 # --- perplexity: what is foreseen better is answered better

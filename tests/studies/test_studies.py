@@ -20,17 +20,15 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.probes.options import StatementOptions
 from fathom.probes.run import RunRequest, run
-from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED
 from fathom.results.estimates import Estimate
-from fathom.results.loading import read_scorings
 from fathom.results.metrics.correlation import fit_line
 from fathom.store.folder import SECONDS, RunFolder
-from fathom.studies import STUDIES, agreement, compute_time, sizes
+from fathom.studies import STUDIES, agreement, compute_time
 from fathom.studies.compute_time import Timing
 from fathom.studies.length_bias import analyse as length_bias
 from fathom.studies.options import AgreementOptions, TimeOptions
 from tests.answerers import agreement_of
-from tests.messages import mentioned, mentions
+from tests.messages import mentions
 from tests.scripted import ScriptedModel
 
 CANDIDATES = [f"e{number}" for number in range(100)]
@@ -291,70 +289,6 @@ def model(name: str = "m") -> ScriptedModel:
 def ranked(model: ScriptedModel, data: QuerySet, out: Path) -> RunFolder:
     """A run of the statement probe."""
     return run(RunRequest("statement", model, data, StatementOptions()), out / model.identity.name.replace("/", "-"))
-
-
-def test_sizes_of_every_probe_and_model(data: QuerySet, tmp_path: Path) -> None:
-    runs = [ranked(model(name), data, tmp_path) for name in ("a/small", "b/small")]
-    lines, steps = sizes.analyse(runs)
-    assert {line["model"] for line in lines} == {"a/small", "b/small"}
-    # "Paris" is first for all; "Rome" and "Madrid" tie after it: hits@1 is 1/3, hits@10 is 1.
-    assert [line["hits@1"].value for line in lines] == pytest.approx([1 / 3, 1 / 3])
-    assert [line["hits@10"].value for line in lines] == pytest.approx([1, 1])
-    assert [line["candidates"] for line in lines] == [3, 3]
-    assert [(step.about["of"], step.difference.value) for step in steps] == [(f"hits@{k}", 0) for k in (1, 10, 100)]
-    assert [step.verdict for step in steps] == [UNDETERMINED, None, None]  # of three facts
-
-
-TOWNS = 12
-
-
-def knowing(name: str, first: int, last: int, words: int) -> ScriptedModel:
-    """A model of as many *words* that knows the capitals of the countries from *first* to *last*."""
-    names = [f"{kind}{n}" for n in range(TOWNS) for kind in ("Country", "town")]
-    told = {f"Country{n}": {f"town{n}": 9.0} for n in range(first, last)}
-    return ScriptedModel([*names, *(f"more{n}" for n in range(words))], told, name=name)
-
-
-@pytest.mark.parametrize(
-    ("small", "large", "verdict", "value"),
-    [
-        ((0, 2), (0, 12), "rise", 10),
-        ((0, 12), (0, 2), "drop", -10),
-        ((0, 6), (6, 12), NO_DIFFERENCE, 0),
-        ((0, 6), (0, 7), NO_DIFFERENCE, 1),
-    ],
-)
-def test_a_step_rises_drops_or_ties_by_its_paired_interval(
-    tmp_path: Path, small: tuple[int, int], large: tuple[int, int], verdict: str, value: int
-) -> None:
-    """The larger is given first. Who knows nothing of a capital draws one of twelve: Hits@1 = (known + others / 12) /
-    12, so that ten more known ones are worth 10/12 · 11/12."""
-    space = CandidateSet("capital", tuple(f"t{n}" for n in range(TOWNS)), tuple(f"town{n}" for n in range(TOWNS)))
-    queries = tuple(
-        Query(f"capital/{n}", "capital", f"Country{n}", f"c{n}", (f"t{n}",), "capital") for n in range(TOWNS)
-    )
-    relation = Relation("capital", "capital", (Template("[X] [Y]"),), "1:1")
-    towns = QuerySet("towns", queries, {"capital": space}, {"capital": relation})
-    models = [knowing("large", *large, words=9), knowing("small", *small, words=1)]
-    found = sizes.analyse([ranked(one, towns, tmp_path) for one in models])
-    assert [line["model"] for line in found.lines] == ["small", "large"]
-    step = found.steps[0]
-    assert (step.before, step.after, step.about["of"], step.verdict) == ("small", "large", "hits@1", verdict)
-    assert step.difference.value == pytest.approx(value / 12 * 11 / 12)
-    [table] = [one for one in sizes.tables(found) if one.title == "from each size to the next"]
-    assert table.rows[0][table.columns.index("verdict")] == verdict
-
-
-def test_sizes_of_other_candidates_are_no_step(tmp_path: Path) -> None:
-    """What one model cannot rank, the other should not be compared on."""
-    small, large = (
-        make_run(tmp_path / name, "statement", {"e1": 1, "e2": 2}, CANDIDATES[:size])
-        for name, size in (("small", 9), ("large", 8))
-    )
-    outcomes = [read_scorings(run, run.path.name)[0] for run in (small, large)]
-    steps = sizes.steps_between([("statement", *outcomes)])
-    assert [step.verdict for step in steps] == [UNDETERMINED, None, None]
-    assert mentioned(steps[0].difference.note, "large", "s|r|e1", "0 candidates")  # the run does not say how many
 
 
 def test_compute_time_fits_and_extrapolates(tmp_path: Path) -> None:

@@ -147,13 +147,6 @@ def with_two_templates(desk: Desk) -> Desk:
 
 STOPPED = "refused: --max-rank"
 CASES = {
-    "ablation": Case(
-        lambda desk: [desk.run("m", probe="statement", pll=pll) for pll in ("within-word-l2r", "original")],
-        '"accuracy": 0.25',  # the first of four
-        '"unscored": 1',
-        ("queries", 4),
-        several_scorings="mask-max",
-    ),
     "agreement": Case(
         lambda desk: [desk.run("m"), desk.run("m", probe="embedding")],
         "beyond --max-rank",
@@ -188,13 +181,6 @@ CASES = {
         ("queries", 4),
         several_scorings='"queries": 4',
         unfinished="refused: not timed",
-    ),
-    "sizes": Case(
-        lambda desk: [desk.run("a"), desk.run("b")],
-        '"hits@1": 0.25',
-        '"unscored": 1',
-        ("queries", 4),
-        several_scorings="mask-max",
     ),
     "learning": Case(
         lambda desk: [desk.run("m-100"), desk.run("m-200")],
@@ -298,7 +284,7 @@ class TestOfFinishedRuns:
         runs = [*of_each[0], *of_each[1]]
         if name in ("agreement", "memory-slope"):  # of so many runs as they take
             runs = [of_each[place % 2][place] for place in range(len(of_each[0]))]
-        if name in ("profile", "ablation", "compute-time"):  # of one model
+        if name in ("profile", "compute-time"):  # of one model
             with pytest.raises(BadInput, match="models/x/m, models/y/m"):
                 study.analyse(runs)
             return
@@ -320,8 +306,3 @@ class _RenamedDesk(Desk):
     def run(self, model: str, reading: str = "template-based", pool: int = 20, **more: Any) -> RunFolder:
         folder, _, last = self.model.rpartition("/")
         return super().run(f"{folder}{'' if model == 'm' else model}/{last}", reading, pool, **more)
-
-
-def test_the_ablation_takes_statements_alone(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="of the cloze probe"):
-        STUDIES["ablation"].analyse([Desk(tmp_path, Shape()).run("m")])

@@ -126,22 +126,25 @@ class StudyPart(_Part):
     needs: Words = ()
 
 
-class ColumnPart(BaseModel):
-    """A column of a table of runs, or one for each metric and each value of ``each``.
-
-    :param scoring: of runs that have several.
-    :param metrics: as in ``fathom metrics``; "place" is the place among the rows by the metrics before it.
-    :param only: part of the facts, such as "cardinality:1:1".
-    :param each: part of the runs' names, or key of the facts such as relation, that makes several columns.
-    :param spread: whether the standard deviation over the templates is added.
-    """
+class _SomeRuns(BaseModel):
+    """:param scoring: of runs that have several. :param only: part of the facts, such as "cardinality:1:1"."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     runs: Patterns = ("*",)
     scoring: str = ""
-    metrics: Words = ("accuracy",)
     only: str = ""
+
+
+class ColumnPart(_SomeRuns):
+    """A column of a table of runs, or one for each metric and each value of ``each``.
+
+    :param metrics: as in ``fathom metrics``; "place" is the place among the rows by the metrics before it.
+    :param each: part of the runs' names, or key of the facts such as relation, that makes several columns.
+    :param spread: whether the standard deviation over the templates is added.
+    """
+
+    metrics: Words = ("accuracy",)
     each: str = ""
     spread: bool = False
 
@@ -190,6 +193,37 @@ class TablePart(BaseModel):
     needs: Words = ()
 
 
+FACT = "fact"
+
+
+class SidePart(_SomeRuns):
+    """Runs on one side of a claim. :param models: those of a kind, or the largest or smallest; by default all."""
+
+    models: Literal["", "causal", "masked", "seq2seq", "largest", "smallest"] = ""
+
+
+class ClaimPart(BaseModel):
+    """A sentence of a paper that compares runs.
+
+    :param where: section, or table, of the paper.
+    :param metric: as in ``fathom metrics``, or one of :mod:`fathom.plans.claims`.
+    :param direction: that of the first side, against the second, if the claim holds.
+    :param by: what is paired: facts, or values of a key such as relation.
+    :param ratio: largest ratio of the sizes of two models that are compared.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sentence: str
+    where: str
+    metric: str = "accuracy"
+    direction: Literal["higher", "lower"]
+    first: SidePart
+    second: SidePart
+    by: str = FACT
+    ratio: float | None = Field(None, ge=1)
+
+
 class PlanContent(BaseModel):
     """The content of PLAN.yaml.
 
@@ -205,6 +239,7 @@ class PlanContent(BaseModel):
     runs: dict[str, RunsPart] = {}
     studies: dict[str, StudyPart] = {}
     tables: dict[str, TablePart] = {}
+    claims: dict[str, ClaimPart] = {}
     values: str = ""
     missing: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
@@ -248,7 +283,8 @@ class PlanFaults:
         for fault in error.errors():
             where = (*part, *map(str, fault["loc"]))
             if fault["type"] == "extra_forbidden":
-                self.add(where, f"unknown key; {nearest(where[-1], keys)}")
+                hint = f"; {nearest(where[-1], keys)}" if len(where) == len(part) + 1 else ""
+                self.add(where, f"unknown key{hint}")
             elif fault["type"] in MESSAGES:
                 self.add(where, f"{MESSAGES[fault['type']]}, found {shown(fault['input'])}")
             elif fault["type"] == "missing":

@@ -10,6 +10,7 @@ from typing import Any
 
 from fathom.base.errors import BadInput, FathomError, MissingExtra
 from fathom.base.progress import Progress, line, unseen
+from fathom.plans.claims import NAME, decide_claims
 from fathom.plans.file import Plan
 from fathom.plans.kinds import KINDS
 from fathom.plans.options import WorkerOptions
@@ -132,6 +133,8 @@ def carry_out(
         _attempt(f"{FOLDER}/{planned.name}", partial(_table, planned, runs, named, opened, out, overwrite))
         for planned in plan.tables
     ]
+    if plan.claims:
+        studies.append(_attempt(NAME, partial(decide_claims, plan.claims, runs, out, overwrite)))
     return PlanResult(plan, states, studies, table, papers)
 
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from fathom.base.errors import BadInput, alike, refuse
 from fathom.base.options import Given, Options, nearest, option_faults, options_of
 from fathom.data.formats import locate
+from fathom.plans.claims import PlannedClaim, plan_claims
 from fathom.plans.content import (
     PlanContent,
     PlanFaults,
@@ -53,6 +54,7 @@ class Plan(NamedTuple):
     runs: list[PlannedStep]
     studies: list[PlannedStudy]
     tables: list[PlannedTable]
+    claims: Sequence[PlannedClaim] = ()
     missing: Sequence[str] = ()
     skipped: Sequence[str] = ()
     is_part: bool = False
@@ -68,7 +70,9 @@ class Plan(NamedTuple):
         runs = {run for table in tables for runs in table.runs.values() for run in runs}
         runs.update(run for study in studies for run in study.runs)
         made = [run for run in self.runs if run.name in runs]
-        return self._replace(runs=made, studies=studies, tables=tables, missing=(), skipped=self.missing, is_part=True)
+        return self._replace(
+            runs=made, studies=studies, tables=tables, claims=(), missing=(), skipped=self.missing, is_part=True
+        )
 
     @property
     def steps(self) -> list[Step]:
@@ -96,11 +100,12 @@ def read_plan(file: Path, out: Path, rights: PlanRights = PlanRights()) -> Plan:
         file.parent,
         faults,
     )
+    claims = plan_claims(content, runs, faults)
     faults.stop_if_any()
     made = {table.name for table in tables}
     lacking = ", ".join(name for name in content.tables if name not in made)
     skipped = [*content.skipped, *([f"without runs or data, left out: {lacking}"] if lacking else [])]
-    return Plan(file, content.title or file.stem, runs, studies, tables, content.missing, skipped)
+    return Plan(file, content.title or file.stem, runs, studies, tables, claims, content.missing, skipped)
 
 
 def _check_names(content: PlanContent, faults: PlanFaults) -> None:

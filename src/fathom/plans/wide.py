@@ -99,7 +99,7 @@ def wide_table(
         for title, column in part.columns.items():
             if name in runs_of[title]:
                 model, data = keys.get("model", ""), keys.get("data", "")
-                run_facts = RunFacts(folder, rows, _scoring(rows, column, name), model)
+                run_facts = RunFacts(folder, rows, scoring_of(rows, column.scoring, name), model)
                 bases, basis = table.bases.setdefault((model, data), {}), Basis.of(run_facts)
                 bases.setdefault(basis, []).append(title)
                 printed = values if basis.is_of(sizes.get(data)) else {}
@@ -134,11 +134,12 @@ def _order(part: TablePart, key: Key, row: Row) -> tuple[bool, float]:
     return key[0] == RANDOM, -value if isinstance(value, int | float) and np.isfinite(value) else np.inf
 
 
-def _scoring(rows: Rows, column: ColumnPart, name: str) -> str:
+def scoring_of(rows: Rows, wanted: str, name: str) -> str:
+    """Return the wanted scoring, by default the only one. :raises BadInput: the run lacks it, or has several."""
     scorings = rows.scorings
-    if column.scoring in scorings or (not column.scoring and len(scorings) == 1):
-        return column.scoring or scorings[0]
-    raise BadInput(f"{name} has the scorings {', '.join(scorings)}: a column needs scoring: with one of them")
+    if wanted in scorings or (not wanted and len(scorings) == 1):
+        return wanted or scorings[0]
+    raise BadInput(f"{name} has the scorings {', '.join(scorings)}: give scoring: with one of them")
 
 
 def _add(

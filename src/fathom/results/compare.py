@@ -105,7 +105,7 @@ def compare(
     folders = open_runs(runs)
     templates = shared_templates(folders)
     _, read = all_of(
-        lambda: chosen.extend(map(_metric, dict.fromkeys(metrics))),
+        lambda: chosen.extend(map(paired_metric, dict.fromkeys(metrics))),
         lambda: read_runs(
             folders, scoring, cluster, lambda facts: (_floor(facts), facts.release(chosen, shared)), templates=templates
         ),
@@ -221,12 +221,12 @@ def _over_seeds(sides: Sequence[tuple[str, RunFacts]], seeds: int, primary: Metr
     return sides[0][0], sides[seeds][0], number.shown(f"+{primary.shown}"), noise
 
 
-def _metric(name: str) -> Metric:
-    """:raises BadInput: unknown, or not a mean over facts of values of ranks."""
+def paired_metric(name: str) -> Metric:
+    """Find a metric of facts. :raises BadInput: unknown, or not a mean over facts of values of ranks."""
     chosen = metric(name)
     if not chosen.has_baselines:
         own = ", ".join(one.name for one in METRICS.entries() if one.has_baselines)
-        raise BadInput(f"--metrics {name}: it cannot be paired by fact; there is {own} and hits@K")
+        raise BadInput(f"metric '{name}' cannot be paired by fact; there is {own} and hits@K")
     return chosen
 
 

@@ -163,11 +163,6 @@ STUDIES: Registry[Study] = Registry(
     "fathom.studies",
     (
         _of_runs(
-            "ablation", WORDING,
-            "Does the scoring of statements matter? Sum or mean, full or conditional, and masking variants, paired.",
-            options.AllScoringsOptions, IN_PLANS,
-        ),
-        _of_runs(
             "agreement", PROBES,
             "Do probes agree? Correlation of ranks, quadrants of hits and misses, for each model and data set.",
             options.AgreementOptions,
@@ -201,11 +196,6 @@ STUDIES: Registry[Study] = Registry(
             "compute-time", PROBES,
             "How long does a probe take? Time against number of queries, extrapolated to all of them.",
             options.TimeOptions, IN_PLANS,
-        ),
-        _of_runs(
-            "sizes", MODELS,
-            "Do larger models hold more facts, by every probe? Hits@1, 10 and 100 of each model and probe.",
-            options.AllScoringsOptions, IN_PLANS,
         ),
         Study(
             "learning", MODELS,

@@ -73,7 +73,7 @@ def _of_run(name: str, outcome: RunFacts, count: TokenCounter | None, vocabulary
             f"{outcome.path}: {len(outcome.stopped)} of {len(facts)} facts are only known to rank beyond --max-rank; "
             "the correlation needs every rank: run again without --max-rank"
         )
-    lengths = np.array(_tokens(outcome, facts, count))
+    lengths = np.array(gold_tokens(outcome, facts, count))
     ranks, sample = outcome.mean_ranks[outcome.at(facts)], outcome.sample(facts)
     relations = outcome.relations_of(facts)
     own = str(outcome.rows.identity.get("options", {}).get("tokenizer") or outcome.model)
@@ -106,7 +106,11 @@ def _by_tokens(outcome: RunFacts, facts: Sequence[str], lengths: Ints, ranks: Fl
         }
 
 
-def _tokens(outcome: RunFacts, facts: Sequence[str], count: TokenCounter | None) -> list[int]:
+def gold_tokens(outcome: RunFacts, facts: Sequence[str], count: TokenCounter | None = None) -> list[int]:
+    """Return the number of tokens of each fact's best gold answer, by default as the run recorded it.
+
+    :raises BadInput: it did not.
+    """
     golds = outcome.best_golds()
     if count is not None:
         return count([golds[fact][0] for fact in facts])

@@ -41,12 +41,6 @@ class RunsOptions(StudyOptions):
     cluster: str = opt("", CLUSTER, Group.OUTPUT)
 
 
-class AllScoringsOptions(StudyOptions):
-    """Options of studies of finished runs, in all their scorings."""
-
-    cluster: str = opt("", CLUSTER, Group.OUTPUT)
-
-
 class ComparisonOptions(StudyOptions):
     metrics: Words = opt(
         ("accuracy", "hits@10", "mrr"),
@@ -108,9 +102,6 @@ class RepeatedOptions(RunsOptions):
 
 
 class RankingsOptions(RunsOptions):
-    groups: Path | None = opt(
-        None, "Groups of models, for rankings within each group and steps from each size to the next: CSV model,group."
-    )
     facts: Literal["common", "own"] = opt(
         "common",
         "For data in both readings: rank models on the facts that all ranked in both (common), or on those of each "

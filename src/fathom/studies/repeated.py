@@ -149,7 +149,7 @@ def _in_both(outcomes: Sequence[RunFacts]) -> InBoth | None:
     )
     [[based], [free]] = sides
     facts = common_facts([based, free])
-    changes = np.subtract(*(_overlaps(outcome, facts, MOST)[outcome.at(facts)] for outcome in (free, based)))
+    changes = np.subtract(*(overlaps(outcome, facts, MOST)[outcome.at(facts)] for outcome in (free, based)))
     return InBoth(
         based.model,
         based.data,
@@ -187,15 +187,15 @@ def _beyond_twin(trained: InBoth, twin: InBoth) -> Estimate | None:
 
 def _change(based: RunFacts, free: RunFacts, facts: Sequence[str], k: int) -> Row:
     name = f"overlap of top {k}"
-    first, second = _overlaps(based, facts, k), _overlaps(free, facts, k)
+    first, second = overlaps(based, facts, k), overlaps(free, facts, k)
     change = point_estimate(FEW_FACTS, free.recipe(name))
     if len(facts) > 2:
         change = difference(name, free, based, [second, first], facts)
     right = None
     if k == 1:
         golds = [dict.fromkeys(gold, 1 / len(gold)) for gold in based.gold_ids_of(facts)]
-        overlaps = _by_fact(based, facts, pseudo_values(golds, 1))
-        right = _mean_overlap(based, "overlap of right answers", overlaps, facts)
+        of_golds = _by_fact(based, facts, pseudo_values(golds, 1))
+        right = _mean_overlap(based, "overlap of right answers", of_golds, facts)
     means = {BY_TEMPLATE: _mean_overlap(based, name, first, facts), FREE: _mean_overlap(free, name, second, facts)}
     return {"of": f"top {k}", RIGHT: right, **means, "difference": change}
 
@@ -204,7 +204,7 @@ def _mean_overlap(outcome: RunFacts, name: str, values: Floats, facts: Sequence[
     return point_estimate(FEW_FACTS, outcome.recipe(name)) if len(facts) < 3 else outcome.mean(name, values, facts)
 
 
-def _overlaps(outcome: RunFacts, facts: Sequence[str], k: int) -> Floats:
+def overlaps(outcome: RunFacts, facts: Sequence[str], k: int) -> Floats:
     """Return the pseudo-value of each fact of the outcome; NaN for facts outside *facts*."""
     tops = _tops(outcome, facts, k)
     shortest = min(len(top) for tops_of_fact in tops for top in tops_of_fact)
