@@ -63,12 +63,10 @@ export async function drawCharts(evidence, choice) {
 
 export function fillCharts(evidence, choice) {
   const [shown, asked, kept] = [choice.shown(), choice.asked(), choice.kept];
-  const views = evidence.views.map((_, view) => view).filter((view) => shown[view]);
-  const pairs = () => views.flatMap((one, at) => views.slice(at).flatMap((two) => evidence.agreeing(one, two, kept)));
   const weights = evidence.weights(kept, shown, asked);
   for (const drawing of evidence.drawings) {
     const own = choice.state[drawing.of]?.length ? evidence.weights(choice.facts(drawing.of), shown, asked) : weights;
-    const rows = drawing.classes.length ? evidence.counted(drawing, own) : pairs();
+    const rows = evidence.counted(drawing, own);
     byId(`chart-${drawing.name}`).hidden = !rows.length;
     if (rows.length) charts.get(drawing.name).data("counted", rows).run();
   }
