@@ -6,7 +6,7 @@ import { UNSURE } from "./evidence.js";
 const LINES = 4;
 const NAMED = 2; // runs that a line names
 
-const chance = (share) => (share > 0 && share < 0.001 ? "< 0.1 %" : percent(share));
+const chance = (share) => (share < 0.001 ? "< 0.1 %" : percent(share));
 
 function greatest(evidence, order) {
   const facts = evidence.facts.map((_, fact) => ({ fact, order: order(fact) })).filter((own) => own.order > 0);
