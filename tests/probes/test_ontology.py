@@ -706,6 +706,8 @@ def test_models_have_short_names_that_tell_them_apart(tmp_path):
         "other's namesake": ("old/large", "3"),
         "before": ("mine", "44444444444"),
         "trained anew": ("mine", "55555555555"),
+        "before the last step": ("/home/user/checkpoints/1/last", "6"),
+        "last step": ("/home/user/checkpoints/2/last", "7"),
     }
     runs = []
     for folder, (name, content) in models.items():
@@ -714,7 +716,8 @@ def test_models_have_short_names_that_tell_them_apart(tmp_path):
         manifest = {"format": 1, "identity": identity, "plan": ["0"]}
         (tmp_path / folder / "manifest.json").write_text(json.dumps(manifest))
         runs.append(RunFolder.open(tmp_path / folder))
-    assert short_names(runs) == ["small", "small", "new/large", "old/large", "mine@44444444", "mine@55555555"]
+    steps = ["1/last", "2/last"]
+    assert short_names(runs) == ["small", "small", "new/large", "old/large", "mine@44444444", "mine@55555555", *steps]
 
 
 def test_losses_are_compared_where_all_else_is_equal(model, tmp_path):

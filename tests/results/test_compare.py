@@ -367,7 +367,40 @@ def test_names_tell_runs_apart_by_what_differs(made):
     runs = [knows(made, FIRST, "a"), knows(made, FIRST, "a", reading="template-free"), knows(made, SECOND, "b")]
     assert [run.name for run in compare(runs).runs] == ["a template-based", "a template-free", "b"]
     alike = [knows(made, FIRST, "a"), knows(made, SECOND, "a")]
-    assert [run.name for run in compare(alike).runs] == [f"a {run.path}" for run in alike]
+    assert [run.name for run in compare(alike).runs] == [f"a {run.path.name}" for run in alike]
+
+
+def test_labels_name_the_settings_that_differ_and_no_path(made, tmp_path):
+    """Precision, quantisation, chat template and options; else the folder's name, or the number of the run."""
+
+    def in_dtype(dtype: str, **more) -> RunFolder:
+        run = knows(made, FIRST, "a", **more)
+        manifest = run.manifest | {"identity": run.manifest["identity"]}
+        manifest["identity"]["model"]["dtype"] = dtype
+        (run.path / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+        return run
+
+    runs = [
+        in_dtype("float32"),
+        in_dtype("bfloat16"),
+        in_dtype("bfloat16", options={"quantize": "4bit"}),
+        in_dtype("float32", options={"chat": True}),
+        in_dtype("float32", options={"chat": True, "system": "Answer truthfully, in a single word.", "shots": 0}),
+        in_dtype("float32", options={"reduction": ["sum", "mean"], "tokenizer": "/home/user/spm"}),
+    ]
+    assert [run.name for run in compare(runs).runs] == [
+        "a plain float32",
+        "a plain bfloat16",
+        "a plain bfloat16 4bit",
+        "a chat",
+        "a chat system=Answer truthfully, in a",
+        "a plain float32 reduction=sum, mean",
+    ]
+    tokenizers = [in_dtype("float32", options={"tokenizer": f"/home/{name}/spm"}) for name in "ab"]
+    names = [run.name for run in compare([runs[0], *tokenizers]).runs]
+    assert names == ["a", *(f"a tokenizer=spm {run.path.name}" for run in tokenizers)]
+    alike = [answered(tmp_path / name / "run", knowing(FIRST), FOUR) for name in "xy"]
+    assert [run.name for run in compare(alike).runs] == ["m #1", "m #2"]
 
 
 def test_unscored_facts_are_left_out_and_counted(made):
@@ -767,11 +800,15 @@ def test_more_facts_do_not_make_up_for_few_seeds():
 
 
 def test_names_take_the_first_part_that_distinguishes():
-    assert distinguished([("a", "x", "1"), ("b", "x", "2")]) == ["a", "b"]
-    assert distinguished([("a", "x", "1"), ("a", "y", "1")]) == ["a x", "a y"]
-    assert distinguished([("a", "x", "1"), ("a", "x", "2"), ("b", "x", "2")]) == ["a 1", "a 2", "b"]
-    assert distinguished([("a", "x", "1"), ("a", "y", "1"), ("a", "y", "2")]) == ["a x", "a y 1", "a y 2"]
-    assert distinguished([]) == []
+    def named(*texts: str) -> list[str]:
+        return distinguished([dict(enumerate(text)) for text in texts])
+
+    assert named("ax1", "bx2") == ["a", "b"]
+    assert named("ax1", "ay1") == ["a x", "a y"]
+    assert named("ax1", "ax2", "bx2") == ["a 1", "a 2", "b"]
+    assert named("ax1", "ay1", "ay2") == ["a x", "a y 1", "a y 2"]
+    assert named("ax", "ax", "a") == ["a x #1", "a x #2", "a"]
+    assert named() == []
 
 
 def test_two_scorings_of_one_run_agree_as_two_runs_do(made, tmp_path):

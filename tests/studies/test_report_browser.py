@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -354,12 +355,11 @@ def in_python(main: MadeReport) -> dict[str, list[dict[str, Any]]]:
         evidence.add_run(run, Rows(run), model)
     found = evidence.finish()
     dims = dimensions(evidence, found)
-    drawings = [own for own in drawn.DRAWINGS if own.there(evidence.views, dims)]
-    return {own.name: drawn.rows_of(own, evidence, dims, found) for own in drawings}
+    return {own.name: rows for own, rows in drawn.drawable(evidence.views, dims, found)}
 
 
 def test_the_script_counts_what_python_counts(page, in_python):
-    assert {one.name for one in drawn.DRAWINGS} - in_python.keys() == {"scores"}  # all scores are probabilities
+    assert {one.name for one in drawn.DRAWINGS} == in_python.keys()
     assert {own["run"] for own in data_of(page, "runs")} == set("abc")
     assert page.evaluate("fathom.charts.size") == len(in_python)
     for name, rows in in_python.items():
@@ -377,8 +377,8 @@ def test_the_script_counts_half_of_the_facts_as_python_counts_a_run_of_them(page
     a = answered(tmp_path / "a", knowing(known_of(DATA, [0.6]), at_random(1)), part, model="a", probe="statement")
     b = answered(tmp_path / "b", knowing(first_few(DATA, 0.4, 5), at_random(2)), part, model="b", probe="statement")
     alone = opened(made(tmp_path, [a, b]).url)
-    for name in ("runs", "ranks", "confidence", "templates", "lengths", "agreement"):
-        whole = [row for row in data_of(page, name) if "c" not in (row.get("run"), row.get("first"), row.get("second"))]
+    for name in ("runs", "ranks", "confidence", "templates", "lengths"):
+        whole = [row for row in data_of(page, name) if row["run"] != "c"]
         assert whole == [pytest.approx(row, abs=1e-4) for row in data_of(alone, name)], name
 
 
@@ -437,9 +437,8 @@ def test_a_template_counts_alone_in_charts_cells_and_table(page, main):
     marks = column(page, 4)
     of_first = [by_fact[0][query.id] for query in DATA.queries[: len(marks)]]
     shown = [f"{'✓' if rank == 1 else '✗'} ({rank:g})" for rank in of_first]
-    assert [mark for mark in marks if mark != "–"] == [
-        own for own, mark in zip(shown, marks, strict=True) if mark != "–"
-    ]
+    of_marks = [mark.split(") ")[0].removesuffix(")") + ")" for mark in marks if mark != "–"]
+    assert of_marks == [own for own, mark in zip(shown, marks, strict=True) if mark != "–"]
 
 
 def of_rank(main: MadeReport, most: int, least: int = 1, runs: str = "abc") -> set[str]:
@@ -458,7 +457,6 @@ def test_ranks_of_the_runs_that_are_shown(page, main):
     page.uncheck("input[data-run][value=a]")
     assert kept(page) == of_rank(main, 10, 6, "bc") < of_rank(main, 10, 6)
     assert [row["run"] for row in data_of(page, "runs")] == ["b", "c"]
-    assert {row["first"] for row in data_of(page, "agreement")} == {"b", "c"}
     page.check("input[data-run][value=a]")
     assert kept(page) == of_rank(main, 10, 6)
 
@@ -493,7 +491,7 @@ def test_cells_of_two_runs_are_those_of_the_comparison(page, main):
     first, second = (hits(rows) for rows in main.rows[:2])
     page.click("[data-cell=first]")
     narrowed(page, main, {fact for fact in ALL if (first[fact], second[fact]) == (1, 0)})
-    assert chips(page) == ["Two runs: only the first right (forgotten) ×"]
+    assert chips(page) == ["Two runs: only a is right ×"]
     # A cell does not change what the cells say, and a second click gives everything back.
     show(page, "compare")
     assert [page.inner_text(f"[data-cell={name}] output") for name in names] == shown
@@ -504,6 +502,25 @@ def test_cells_of_two_runs_are_those_of_the_comparison(page, main):
     both, first_alone, second_alone, neither, undecided = turned
     told = [both, second_alone, first_alone, neither, undecided]
     assert [page.inner_text(f"[data-cell={name}] output") for name in names] == list(map(str, told))
+
+
+def test_only_states_of_one_training_learn_and_forget(opened, main, tmp_path):
+    """In either order of the two; other runs have neutral words."""
+    names = {"late": "run/checkpoint-20", "early": "run/checkpoint-10", "elsewhere": "other/checkpoint-30"}
+    runs = [
+        answered(tmp_path / name, at_random(seed), DATA, model=own) for seed, (name, own) in enumerate(names.items())
+    ]
+    page = show(opened(made(tmp_path, runs).url), "compare")
+
+    def texts(first: int, second: int) -> list[str]:
+        for side, run in enumerate((first, second)):
+            page.select_option(f"select[data-side='{side}']", str(run))
+        return [page.inner_text(f"[data-cell={name}] span") for name in ("first", "second")]
+
+    late, early = ("only checkpoint-20 is right (learnt)", "only checkpoint-10 is right (forgotten)")
+    assert texts(0, 1) == [late, early]
+    assert texts(1, 0) == [early, late]
+    assert texts(0, 2) == ["only checkpoint-20 is right", "only checkpoint-30 is right"]
 
 
 def test_parts_of_the_facts_are_buttons(page, main):
@@ -814,7 +831,7 @@ def test_a_fact_is_opened_by_keyboard(page, main):
 
 
 def shown_as_stored(cell: Any, row: dict[str, Any]) -> None:
-    """The prompt, and the best answers with their probabilities, the right one marked."""
+    """The prompt, and the best answers with their probabilities; the right one is marked, if need be after them."""
     assert cell.locator(".prompt").inner_text() == row["prompt"]
     assert row["prompt"] == f"subject 7 is{' so' * row['template']} [Y]."
     if row["unscored"]:
@@ -822,10 +839,14 @@ def shown_as_stored(cell: Any, row: dict[str, Any]) -> None:
         return
     names = dict(zip(DATA.candidates["all"].ids, DATA.candidates["all"].names, strict=True))
     best, sure = row["top_ids"][:5], softmax(row["scores"])
+    places = [1, 2, 3, 4, 5]
+    if "c07" not in best:
+        best, places = [*best, "c07"], [*places, int(row["rank"])]
     lines = [line.replace("\n", "") for line in cell.locator("li").all_inner_texts()]
     assert [line.split("  ")[0].split(" ✓")[0].rsplit(" ", 2)[0] for line in lines] == [names[id_] for id_ in best]
-    for line, probability in zip(lines, sure, strict=False):
-        assert float(line.removesuffix(" ✓").rsplit(" ", 2)[1]) == pytest.approx(100 * probability, abs=0.051)
+    for line, place in zip(lines, places, strict=True):
+        assert float(line.removesuffix(" ✓").rsplit(" ", 2)[1]) == pytest.approx(100 * sure[place - 1], abs=0.051)
+    assert [own.evaluate("own => own.value") for own in cell.locator("li").all()][5:] == places[5:]
     right = [number for number, id_ in enumerate(best) if id_ == "c07"]
     assert [number for number, line in enumerate(lines) if line.endswith("✓")] == right
     assert cell.locator("li.right").count() == len(right)
@@ -1039,7 +1060,7 @@ def test_hostile_names_are_text(opened, hostile):
     for tab in TABS:
         assert fits(show(page, tab)), tab
     show(page, "compare")
-    for chart in ("runs", "relations", "calibration", "agreement"):
+    for chart in ("runs", "relations", "calibration"):
         for place in page.locator(f"#chart-{chart} [role=graphics-symbol]").all()[:3]:
             place.dispatch_event("pointermove", {"bubbles": True})
             assert fits(page)
@@ -1151,13 +1172,89 @@ def test_no_text_leaves_its_box(opened, six, hostile, width):
     assert not faults, "\n".join(map(str, faults))
 
 
-def test_the_overview_of_six_runs_is_one_screen(opened, six):
+def test_the_first_screen_names_the_best_and_the_worst_relation_of_each_run(opened, six):
+    """Runs with their extremes, relations and the most telling facts, without scrolling."""
     page = opened(f"{six.url}#tab=overview", {"width": 1400, "height": 900})
-    assert page.evaluate("document.documentElement.scrollHeight") == 900
-    assert page.locator("[data-forest=accuracy] tbody tr").count() == 6
+    lines = page.locator("[data-forest=accuracy] tbody tr")
+    assert lines.count() == 6
+    for line in lines.all():
+        best, worst = (line.locator(f"[data-label='{end}: ']") for end in ("best", "worst"))
+        assert re.fullmatch(r"r\d [\d.]+\s%", best.inner_text())
+        assert re.fullmatch(r"r\d [\d.]+\s%", worst.inner_text())
+        assert lowest(worst) < 900
+    shares = [float(own.split()[0]) for own in page.locator("[data-forest=accuracy] strong").all_inner_texts()]
+    assert shares == sorted(shares, reverse=True)
+    assert lowest(page.locator("[data-heat=accuracy] tbody tr").last) < 900
+    for title in ("Most confident mistakes", "Most disagreement between runs"):
+        assert lowest(page.locator(f"#telling h2:has-text('{title}') + ul li").nth(1)) < 900
     assert mentioned(page.inner_text("#answer"), "of 15 pairs", "planted-masked-192", "not above")
-    assert page.locator("#overview h2").all_inner_texts() == ["Settings that differ"]
-    assert mentioned(page.inner_text("#overview"), "parameters", "1,000,000", "pll", "l2r")
+    assert mentioned(page.inner_text("#overview"), "Settings that differ", "parameters", "1,000,000", "pll", "l2r")
+
+
+def lowest(element: Any) -> float:
+    box = element.bounding_box()
+    return box["y"] + box["height"]
+
+
+def test_the_most_telling_facts_are_those_of_the_runs(opened, main):
+    """The four most confident mistakes, each with what is right; a click opens the fact among all others."""
+    page = opened(f"{main.url}#tab=overview&relation=r1")
+    mistakes = surest_mistakes(main)
+    order = sorted(mistakes, key=mistakes.__getitem__, reverse=True)
+    lines = page.locator("#telling ul >> nth=0").locator("li")
+    assert lines.count() == 4
+    told = [line.locator("button").get_attribute("data-opens") for line in lines.all()]
+    assert [mistakes[fact] for fact in told] == pytest.approx([mistakes[fact] for fact in order[:4]], abs=1e-4)
+    names = dict(zip(DATA.candidates["all"].ids, DATA.candidates["all"].names, strict=True))
+    for fact, text in zip(told, lines.all_inner_texts(), strict=True):
+        assert mentioned(
+            text, FACTS[fact].subject, f"{100 * mistakes[fact]:.1f} %", f"right: {names[FACTS[fact].gold[0]]}"
+        )
+    disputed = page.locator("#telling ul >> nth=1").locator("li").all_inner_texts()
+    assert all(re.search(r": [12] of [23] right; wrong: ", text) for text in disputed)
+    lines.nth(2).locator("button").click()
+    page.evaluate("fathom.settled")
+    assert page.inner_text("#fact h3") == FACTS[told[2]].subject
+    assert (state(page, "sort"), state(page, "relation")) == (["wrong"], [])
+
+
+def test_a_relation_of_the_overview_opens_its_facts(opened, main):
+    page = opened(f"{main.url}#tab=overview")
+    page.click("[data-heat=accuracy] button:has-text('r2')")
+    page.evaluate("fathom.settled")
+    narrowed(page, main, facts_with(lambda query: query.relation == "r2"), ALL)
+
+
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+    """Reports of two and of twelve runs with names of forty characters, over sixty relations."""
+    folder, data = tmp_path_factory.mktemp("long"), world(EVEN + EVEN[:20], relations=60)
+    runs = []
+    for number in range(12):
+        answerer, name = (
+            knowing(first_few(data, number / 12, number), at_random(number)),
+            f"organisation-model-{number:02}-",
+        )
+        runs.append(answered(folder / f"run-{number}", answerer, data, model=name.ljust(40, "x")))
+    for count in (2, 12):
+        report(runs[:count], folder / f"{count}.html")
+    return {count: f"file://{folder}/{count}.html" for count in (2, 12)}
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1400])
+@pytest.mark.parametrize("runs", [2, 12])
+def test_long_names_and_many_relations_stay_within_their_boxes(opened, long_names, runs, width):
+    page = opened(f"{long_names[runs]}#tab=overview", {"width": width, "height": 900})
+    for tab in TABS:
+        assert show(page, tab).evaluate(OVERFLOWING) == [], tab
+        assert fits(page)
+    show(page, "overview")
+    table = page.locator(".heat:visible")
+    assert table.locator("tbody tr").count() == 60
+    assert table.bounding_box()["height"] < 450, "it scrolls within its box"
+    if width == 1400:
+        assert lowest(page.locator("[data-heat=accuracy] tbody tr").nth(1)) < 900
+    assert violations(page) == []
 
 
 def tab_to(page: Any, selector: str, most: int = 60) -> None:

@@ -22,9 +22,10 @@ from fathom.results.compare import compare
 from fathom.results.rows import Rows
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
-from fathom.studies.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, whole
+from fathom.studies.report.charts import DRAWINGS, chart, counted, whole
 from fathom.studies.report.evidence import (
     CAPITAL,
+    MISSING,
     SUBJECT,
     Evidence,
     PredictionColumns,
@@ -92,6 +93,14 @@ def test_a_prediction_by_hand(made):
     assert not found.reason.any()
 
 
+def test_the_gold_answer_is_kept_where_it_is_not_among_the_listed_ones(made):
+    """The seventh candidate is right with e⁻⁶ / Σ e⁻ᵏ, the second is listed."""
+    evidence, found = gathered(made(constant, world([[6], [1]], relations=1)))
+    total = sum(math.exp(-place) for place in range(20))
+    assert [list(evidence.pool)[number] for number in found.gold] == ["w6 w6 w6 w6", ""]
+    assert found.gold_value.tolist() == [round(1000 * math.exp(-6) / total), MISSING]
+
+
 def test_scores_that_are_no_logarithms_are_shown_as_they_are(made):
     run = made(constant)
     manifest = run.manifest | {"shows": {"scorings": {"sum/full": {"unit": "cosine"}}}}
@@ -99,19 +108,6 @@ def test_scores_that_are_no_logarithms_are_shown_as_they_are(made):
     _, found = gathered(run)
     assert np.isnan(found.confidence).all()
     assert found.values[0].tolist() == [0, -1000, -2000, -3000, -4000]
-    assert found.score.tolist() == [0] * 8
-
-
-def test_scores_that_are_no_probabilities_have_classes_of_equal_width(made):
-    run = made(lambda query, space, number: [float(query.id[1:])] + [-1.0] * 19)
-    manifest = run.manifest | {"shows": {"scorings": {"sum/full": {"unit": "score"}}}}
-    (run.path / "manifest.json").write_text(json.dumps(manifest), "utf-8")
-    evidence, found = gathered(run)
-    labels, codes = dimensions(evidence, found)["score"]
-    assert (labels[0], labels[-1]) == ("0 to 0.7", "6.3 to 7")
-    assert codes.tolist() == [0, 1, 2, 4, 5, 7, 8, 9]
-    assert "scores" in library.plots([run.path])
-    assert "scores" not in library.plots([made(constant).path])
 
 
 def test_a_subject_that_begins_a_sentence_is_told_from_one_within(made):
@@ -147,8 +143,7 @@ def test_facts_of_two_runs_are_the_same_ones_and_views_are_told_apart(made):
     assert len(evidence.facts) == 8
     assert found.view.tolist() == [0] * 8 + [1] * 8
     names = [view.name for view in evidence.views]
-    assert len(set(names)) == 2
-    assert all(view.path in view.name for view in evidence.views)
+    assert names == ["models/a run0", "models/a run1"]
 
 
 # --- what is counted
@@ -189,18 +184,6 @@ def test_a_rank_beyond_a_stop_is_in_the_class_behind_it(made):
     assert set(found.rank.tolist()) == {-5}
     [row] = counted(("run", "rank"), dimensions(evidence, found), found)
     assert (row["rank"], row["hit"]) == ("6–10", 0)
-
-
-def test_agreement_is_the_correlation_of_what_is_right(made):
-    first, second = {"q000", "q001", "q002"}, {"q001", "q002", "q005", "q006"}
-    runs = [made(knowing(facts), model=name) for name, facts in (("a", first), ("b", second))]
-    evidence, _ = gathered(*runs)
-    told = {(row["first"][-1], row["second"][-1]): row["hit"] for row in agreeing(evidence.hits, ["a", "b"])}
-    right = [[float(f"q00{number}" in facts) for number in range(8)] for facts in (first, second)]
-    assert told["a", "b"] == pytest.approx(np.corrcoef(*right)[0, 1])
-    assert told["a", "a"] == pytest.approx(1)
-    evidence, _ = gathered(runs[0], made(never, model="c"))
-    assert agreeing(evidence.hits, ["a", "c"])[1]["hit"] is None
 
 
 def test_kinds_of_facts(made):
@@ -256,10 +239,70 @@ def test_the_forest_plot_by_hand(made, tmp_path):
     shown = re.findall(r"<strong>(.*?)</strong>", accuracy)
     assert shown == ["42.9 %", "28.6 %"]
     # Ranks 1, 2, 3, 4, 1, 2, 3.
-    assert re.findall(r"<strong>(.*?)</strong>", mrr)[1] == f"{(2 + 2 / 2 + 2 / 3 + 1 / 4) / 7:.3f}"
+    assert re.findall(r"<strong>(.*?)</strong>", mrr)[0] == f"{(2 + 2 / 2 + 2 / 3 + 1 / 4) / 7:.3f}"
     # Guessing among twenty.
     assert "random 5.0 %" in accuracy or "names" in accuracy or "majority" in accuracy
     assert re.findall(r'left: ([\d.]+)%">○', accuracy) == ["5.0", "5.0"]
+
+
+def cells_of(text: str, kind: str) -> list[list[str]]:
+    """The rows of the first forest plot or heat map, each as the texts of its cells."""
+    [table, *_] = re.findall(rf'<div data-{kind}="accuracy".*?<table.*?</table>', text, re.DOTALL)
+    rows = re.findall(r"<tr.*?</tr>", table, re.DOTALL)
+    cells = [re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL) for row in rows]
+    return [[" ".join(re.sub("<[^>]*>", "", cell).split()) for cell in own] for own in cells]
+
+
+def test_runs_and_relations_are_ordered_by_accuracy(made, tmp_path):
+    """r0 has q000 to q003, r1 the others; as c did not score q000, r0 counts three facts.
+
+    Right in r0 and r1: a 1 and 1, b 3 and 2, c 0 and 4.
+    """
+    known = {"a": (1, 4), "b": (1, 2, 3, 4, 5), "c": (4, 5, 6, 7)}
+    runs = [made(knowing({f"q00{own}" for own in facts}), model=name) for name, facts in known.items()]
+    text = report([*runs[:2], unscored(runs[2], 0)], tmp_path / "r.html").path.read_text("utf-8")
+    head, *lines = cells_of(text, "forest")
+    assert [line[0] for line in lines] == ["b", "c", "a"]
+    best = head.index("Best relation")
+    assert [line[best : best + 2] for line in lines] == [
+        ["r0 100.0 %", "r1 50.0 %"],
+        ["r1 100.0 %", "r0 0.0 %"],
+        ["r0 33.3 %", "r1 25.0 %"],
+    ]
+    # Means over runs: r1 (2/4 + 4/4 + 1/4) / 3, r0 (3/3 + 0 + 1/3) / 3.
+    assert cells_of(text, "heat") == [
+        ["Relation", "Facts", "b", "c", "a"],
+        ["r1", "4", "50 %", "100 %", "25 %"],
+        ["r0", "3", "100 %", "0 %", "33 %"],
+    ]
+    [settings] = re.findall(r"<h2>Settings that differ</h2>(.*?)</table>", text, re.DOTALL) or [""]
+    assert not settings
+
+
+def test_baselines_and_verdicts_are_over_the_common_facts(made, tmp_path):
+    """Alone, a run with all 40 facts right is above guessing; over the 2 facts in common with the other it is not."""
+    data = world([[number % 4] for number in range(40)], relations=2, size=4)
+    every = knowing({query.id for query in data.queries})
+    runs = [made(every, data, model="a"), unscored(made(every, data, model="b"), *range(2, 40))]
+    alone = cells_of(report(runs[:1], tmp_path / "a.html").path.read_text("utf-8"), "forest")
+    both = cells_of(report(runs, tmp_path / "b.html").path.read_text("utf-8"), "forest")
+    verdict = both[0].index("Against baselines")
+    assert alone[1][verdict] == "above"
+    assert [line[verdict] for line in both[1:]] != ["above", "above"]
+    assert both[1][verdict] == both[2][verdict]
+
+
+def test_methods_show_how_each_run_was_made(made, tmp_path):
+    run = made(constant)
+    command = {"probe": "statement", "model": "models/m", "data": "D", "options": {"templates": [0]}}
+    versions = {"fathom": "0.1.0", "torch": "2.13.0"}
+    run.add_circumstances(command=command, engine="token trie", device="cuda:0", versions=versions)
+    text = report([run, made(never, model="b")], tmp_path / "r.html").path.read_text("utf-8")
+    methods = text[text.index('id="methods"') :]
+    line = f"fathom probe statement --model models/m --data D --templates 0 --out {run.path}"
+    assert mentioned(methods, line, "token trie", "cuda:0", "fathom 0.1.0, torch 2.13.0")
+    assert methods.count("not recorded") == 4, "command, engine, device and versions of the other run"
+    assert re.findall(r"<h3><bdi>(.*?)</bdi>", methods) == ["m", "b"] * 2
 
 
 def test_three_weak_runs_are_named_and_the_others_counted(made, tmp_path):
@@ -277,7 +320,8 @@ def test_runs_that_share_no_fact_have_a_line_each_over_their_own(made, tmp_path)
     text = report(runs, tmp_path / "r.html").path.read_text("utf-8")
     [plot] = re.findall(r'<div data-forest="accuracy"(.*?)</table>', text, re.DOTALL)
     assert "its own facts" in plot
-    assert re.findall(r"<strong>(.*?)</strong>", plot) == ["25.0 %", "100.0 %"]
+    assert re.findall(r"<strong>(.*?)</strong>", plot) == ["100.0 %", "25.0 %"]
+    assert re.findall(r'data-label="facts: ">(\d+)<', plot) == ["4", "8"]
     [settings] = re.findall(r"<h2>Settings that differ</h2>(.*?)</table>", text, re.DOTALL)
     assert mentioned(settings, "data set", "<bdi>D</bdi>", "<bdi>E</bdi>")
 
@@ -336,9 +380,10 @@ def test_what_is_packed_is_what_was_found(made):
     assert told["confidence"][0] / (UNSURE - 1) == pytest.approx(1 / total, abs=1e-5)
     assert told["confidence"][3] == UNSURE
     # Best answers first, of all predictions; a probability in thousandths; the least number where there is none.
-    assert told["value"][:4].tolist() == [round(1000 / total)] * 3 + [told["missing"]]
+    missing = np.iinfo(told["value"].dtype).min
+    assert told["value"][:4].tolist() == [round(1000 / total)] * 3 + [missing]
+    assert missing < told["value"][told["value"] != missing].min()
     assert told["labels"]["relation"] == ["r0"]
-    assert told["missing"] < told["value"][told["value"] != told["missing"]].min()
 
 
 def test_halves_of_characters_and_control_characters_do_not_break_the_page(made, tmp_path):
@@ -372,15 +417,19 @@ def test_each_run_is_read_once(made, tmp_path, monkeypatch):
 def test_every_chart_can_be_drawn_without_a_browser(made):
     data = world([[0], [1], [2], [3]] * 2, relations=2, templates=2)
     runs = [made(constant, data, model="a"), made(never, data, model="b")]
-    for number, run in enumerate(runs):
-        run.add_circumstances(model={"parameters": 10 ** (6 + number)})
     evidence, found = gathered(*runs)
     dims = dimensions(evidence, found)
     there = [one for one in DRAWINGS if one.there(evidence.views, dims)]
-    assert {one.name for one in DRAWINGS}.difference(one.name for one in there) == {"scores"}
+    assert len(there) == len(DRAWINGS)
     for one in there:
-        drawn = chart(one, dims, rows_of(one, evidence, dims, found), whole(evidence.views))
+        drawn = chart(one, dims, counted(one.keys, dims, found), whole(evidence.views))
         assert one.title in vl_convert.vegalite_to_svg(drawn.to_dict())
+
+
+def test_no_chart_is_lower_than_its_labels(made):
+    """Of one run with two relations."""
+    for drawn in library.plots([made(constant).path]).values():
+        assert drawn.to_dict()["height"] >= 100
 
 
 def test_the_shipped_code_of_charts_is_the_library_s():
@@ -415,12 +464,10 @@ def test_results_and_tables_show_themselves_in_notebooks(made):
 # --- the page
 
 
-def test_the_page_has_numbers_comparison_and_what_studies_kept(made, tmp_path):
+def test_the_page_has_numbers_comparison_and_tables_of_studies(made, tmp_path):
     runs = [made(constant, model="a"), made(never, model="b")]
-    study = {"rank by length": [{"run": "a", "Pearson r": 0.12345678, "recipe": "corr|data:D"}]}
-    (runs[0].path / "length-bias.json").write_text(json.dumps(study), "utf-8")
-    (runs[1].path / "agreement.json").write_text('{"x": 3}', "utf-8")
-    made_of = report(runs, tmp_path / "r.html")
+    study = Table(("run", "Pearson r"), (("a", 0.12345678),), "rank by length", notes=("corr|data:D",))
+    made_of = report(runs, tmp_path / "r.html", studies=[("length-bias", [study])])
     text = made_of.path.read_text("utf-8")
     assert made_of.runs == 2
     assert "differences in accuracy" in text
@@ -431,7 +478,6 @@ def test_the_page_has_numbers_comparison_and_what_studies_kept(made, tmp_path):
     assert "rank by length" in text
     assert "0.1235" in text
     assert "corr|data:D" in text
-    assert stated(text, "agreement.json", "tables")
 
 
 def test_the_opening_comes_before_the_plot_and_is_escaped(made, tmp_path):
@@ -535,6 +581,17 @@ def test_a_report_of_nothing_is_refused(made, tmp_path):
     with pytest.raises(BadInput, match="--cluster nothing"):
         report([made(constant)], tmp_path / "r.html", cluster="nothing")
     assert not list(tmp_path.glob("*.html"))
+
+
+def test_a_folder_of_runs_is_refused_with_the_command_that_takes_them(made, tmp_path, fathom):
+    paths = [made(constant).path, made(never).path]
+    for command in ("report", "metrics"):
+        code, _, error = fathom(command, tmp_path)
+        assert code == 2
+        assert stated(error, f"{tmp_path} is not a run", f"fathom report {paths[0]} {paths[1]}")
+        assert len(error.splitlines()) == 1
+    code, *_ = fathom("report", *paths, "--out", tmp_path / "r.html")
+    assert code == 0
 
 
 def test_a_run_of_which_nothing_is_scored_is_shown(made, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import struct
 import threading
@@ -58,6 +59,10 @@ def test_all_runs_are_listed_and_names_are_text(server):
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "foreign" not in page
+    assert page.count("<a href=") == 2
+    [address] = re.findall("<a href='([^']*)'>good</a>", page)
+    status, page = get(server.address + address)
+    assert (status, "models/m" in page, "<title>" in page) == (200, True, True)
 
 
 def test_chosen_runs_open_as_a_report(server):

@@ -142,9 +142,11 @@ def compare_facts(
     seeds: int = 1,
     floors: Sequence[Claim | None] = (),
     check: bool = False,
+    names: Sequence[str] = (),
 ) -> Comparison:
     """Compare runs that were read.
 
+    :param names: of the runs, by default those that :func:`distinguished` returns.
     :param metrics: whose values each of them has; the first decides.
     :param changed: runs with altered sentences against the unmodified ones.
     :param margin: as a share, like *detect*: 0.02 is 2 points.
@@ -152,7 +154,7 @@ def compare_facts(
     :raises BadInput: no pair can be compared.
     """
     primary = metrics[0]
-    sides = list(zip(distinguished([one.distinguishing for one in facts]), facts, strict=True))
+    sides = list(zip(names or distinguished([one.distinguishing for one in facts]), facts, strict=True))
     two = [(one, other) for one, other in combinations(sides, 2) if not to_first or one is sides[0]]
     trained = _over_seeds(sides, seeds, primary) if seeds > 1 else None
     two = two if trained is None else list(zip(sides[:seeds], sides[seeds:], strict=True))

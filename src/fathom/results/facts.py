@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -60,6 +61,9 @@ _KEPT = (
     ),
 )
 """Properties that comparisons use after the predictions were released."""
+FOLDER = "folder"
+LONGEST_IN_LABEL = 24
+"""Characters of a setting in the label of a run."""
 Value = TypeVar("Value")
 Shared = dict[Any, Any]
 
@@ -86,6 +90,7 @@ class RunFacts:
         self.full_name = str(identity["model"]["name"])
         self.data = str(identity.get("data", {}).get("name"))
         self.probe = str(identity["probe"])
+        self.precision = str(identity["model"].get("dtype") or "")
         self.attention = str(identity.get("resolved", {}).get("attention", ""))
         self.places = rows.of(scoring) if places is None else places
         """Positions of its predictions in the rows."""
@@ -303,6 +308,11 @@ class RunFacts:
         options = dict(self.rows.identity.get("options", {}))
         return options | {"templates": list(self.rows.templates)} if self.rows.templates else options
 
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Options that have a value, in words; a path is its last part."""
+        return {name.replace("_", " "): text for name, value in self.options.items() if (text := _in_words(value))}
+
     @cached_property
     def content_hash(self) -> str:
         """Digest of the model's weights, configuration and tokenizer."""
@@ -355,9 +365,24 @@ class RunFacts:
         return f"{self.probe} {self.scoring} {self.model}"
 
     @property
-    def distinguishing(self) -> tuple[str, str, str, str, str, str, str]:
-        """Properties that may distinguish it from other runs, the model first, the folder last."""
-        return self.model, self.probe, self.scoring, self.data, self.reading, self.wording, self.path
+    def distinguishing(self) -> Mapping[str, str]:
+        """Properties that may distinguish it from other runs: the model, its settings, and its folder's name."""
+        named = {
+            "model": self.model,
+            "probe": self.probe,
+            "scoring": self.scoring,
+            "data": self.data,
+            "reading": self.reading,
+            "wording": self.wording,
+            "dtype": self.precision,
+            "quantize": self.settings.get("quantize", ""),
+        }
+        options = {
+            name: name if text == "yes" else f"{name}={text[:LONGEST_IN_LABEL]}"
+            for name, text in self.settings.items()
+            if name not in named
+        }
+        return {**named, **options, FOLDER: Path(self.path).resolve().name}
 
     def called(self, model: str) -> RunFacts:
         """Return the same facts with another name of the model."""
@@ -401,6 +426,16 @@ class RunFacts:
         if not len(shares) or np.isnan(shares).any():
             return point_estimate(self.why_undefined if len(shares) else NOTHING, line, form=form)
         return estimates.mean(shares, sample or self.sample(chosen), line, form=form)
+
+
+def _in_words(value: object) -> str:
+    """Return "yes", a number, or texts joined by commas; "" if the option is off."""
+    if value is None or value is False:
+        return ""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_in_words, value))
+    text = "yes" if value is True else str(value)
+    return Path(text).name if Path(text).is_absolute() else text
 
 
 def _shared(values: Iterable[Value], shared: Shared) -> Sequence[Value]:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from fathom.base.errors import BadInput, all_of, refuse
 from fathom.base.reading import Faults, read_json_lines, repetition, stands
-from fathom.results.facts import CUTS, WRITTEN, RunFacts
+from fathom.results.facts import CUTS, FOLDER, WRITTEN, RunFacts
 from fathom.results.rows import Rows, grouped
 from fathom.store.folder import RunFolder
 
@@ -238,37 +238,50 @@ def group_by_data(outcomes: Sequence[RunFacts]) -> dict[tuple[str, str], dict[st
 
 
 class _Model(NamedTuple):
-    """:param whole: name or folder, with the adapter's. :param short: their last parts. :param content: its hash."""
+    """:param names: its name or folder, and its adapter's. :param content: hash of its files."""
 
-    whole: str
-    short: str
+    names: tuple[str, ...]
     content: str
+    revision: str = "main"
+
+    def called(self, parts: int = 1) -> str:
+        """Return the last *parts* parts of each name."""
+        return "+".join("/".join(name.rstrip("/").split("/")[-parts:]) for name in self.names)
+
+    def calls(self, deepest: int) -> list[str]:
+        """Return what it may be called, the shortest first. :param deepest: most parts of a name."""
+        ends = (self.revision, self.content[:8])
+        return [*map(self.called, range(1, deepest + 1)), *(f"{self.called()}@{end}" for end in ends)]
 
 
 def short_names(runs: Sequence[RunFolder]) -> list[str]:
     """Return the last part of each model's name, with "+" and the adapter's; two models never get the same name.
 
-    If two models share that part, all of the name; if they share that, a part of the content's hash as well.
+    If two models share that part, as many parts as distinguish them; if they share all, the revision or a part of the
+    content's hash.
     """
     models = []
     for identity in (run.manifest["identity"] for run in runs):
-        names = [str(identity["model"]["name"]), identity.get("options", {}).get("adapter")]
-        names = [name for name in names if name]
-        content = str(identity["model"].get("content_hash"))
-        models.append(_Model("+".join(names), "+".join(map(last_part, names)), content))
+        about = identity["model"]
+        names = tuple(filter(None, (str(about["name"]), identity.get("options", {}).get("adapter"))))
+        models.append(_Model(names, str(about.get("content_hash")), about.get("revision") or "main"))
     return _unique_names(models)
 
 
-def distinguished(parts: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return the first part of each, with those of the others that distinguish equal names."""
-    names = [own[0] for own in parts]
-    for kind in range(1, len(parts[0]) if parts else 0):
+def distinguished(parts: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the first value of each, with those of the others that distinguish equal names, or else its number.
+
+    :param parts: values by kind; "" adds nothing to a name, and a folder's name comes last.
+    """
+    names = [next(iter(own.values())) for own in parts]
+    kinds = dict.fromkeys(kind for own in parts for kind in list(own)[1:])
+    for kind in sorted(kinds, key=lambda kind: kind == FOLDER):
         for equal in {name for name in names if names.count(name) > 1}:
             places = [place for place, name in enumerate(names) if name == equal]
-            if len({parts[place][kind] for place in places}) > 1:
+            if len({parts[place].get(kind, "") for place in places}) > 1:
                 for place in places:
-                    names[place] += f" {parts[place][kind]}"
-    return names
+                    names[place] = f"{equal} {parts[place].get(kind, '')}".rstrip()
+    return [f"{name} #{place}" if names.count(name) > 1 else name for place, name in enumerate(names, 1)]
 
 
 def folder_names(models: Sequence[str]) -> list[str]:
@@ -276,31 +289,25 @@ def folder_names(models: Sequence[str]) -> list[str]:
 
     :raises BadInput: one is given twice, or there is none.
     """
-    whole = [name.rstrip("/") for name in models]
-    short = _unique_names([_Model(name, last_part(name), name) for name in whole])
+    short = _unique_names([_Model((name.rstrip("/"),), name.rstrip("/")) for name in models])
     names = [name.strip("/.").replace("/", "-") for name in short]
     if not names or len(set(names)) < len(names):
         raise BadInput(f"a model is given twice in {', '.join(models)}" if models else "expected a model or more")
     return names
 
 
-def last_part(name: str) -> str:
-    return name.rstrip("/").rpartition("/")[2] or name
-
-
 def _unique_names(models: Sequence[_Model]) -> list[str]:
     first: dict[tuple[str, str], _Model] = {}
     for model in models:
-        first.setdefault((model.short, model.content), model)
-    shorts, wholes = [short for short, _ in first], [model.whole for model in first.values()]
-
-    def name(model: _Model) -> str:
-        if shorts.count(model.short) == 1:
-            return model.short
-        whole = first[model.short, model.content].whole
-        return whole if wholes.count(whole) == 1 else f"{whole}@{model.content[:8]}"
-
-    return [name(model) for model in models]
+        first.setdefault((model.called(), model.content), model)
+    deepest = max((name.count("/") for model in models for name in model.names), default=0) + 1
+    each = [model.calls(deepest) for model in first.values()]
+    kinds = list(zip(*each, strict=True))
+    unique = [
+        next((name for name, kind in zip(own, kinds, strict=True) if kind.count(name) == 1), own[-1]) for own in each
+    ]
+    names = dict(zip(first, unique, strict=True))
+    return [names[model.called(), model.content] for model in models]
 
 
 # --- the design of a planted model: how often it has read each fact

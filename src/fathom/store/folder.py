@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -165,7 +166,10 @@ class RunFolder:
         try:
             folder.manifest  # noqa: B018 # validates it
         except Missing as error:
-            raise BadInput(f"{path} is not a run: it has no manifest.json; give the folder that --out named") from error
+            runs = [str(file.parent) for file in sorted(folder.path.glob(f"*/{RUN}"))]
+            shown = f"it contains {len(runs):,}: give one of them, or type: fathom report {shlex.join(runs)}"
+            why = shown if runs else "it has no manifest.json; give the folder that --out named"
+            raise BadInput(f"{path} is not a run: {why}") from error
         return folder
 
     def has_manifest(self) -> bool:

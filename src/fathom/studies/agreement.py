@@ -53,8 +53,11 @@ class Agreements(NamedTuple):
     alone: list[str]
 
 
+KIND = ("probe", "scoring", "reading", "wording")
+
+
 class _Side(NamedTuple):
-    """:param kind: what may distinguish the probe from others."""
+    """:param kind: values of :data:`KIND`, which may distinguish the probe from others."""
 
     facts: RunFacts
     kind: tuple[str, ...]
@@ -76,10 +79,11 @@ def analyse(runs: Sequence[RunFolder], options: AgreementOptions = AgreementOpti
         sides = read_runs(runs, options.scoring, options.cluster, reduce, without=("prompt", "top_ids"))
         facets = list(grouped(((side.facts.model, side.facts.data), side) for side in sides).values())
     kinds = list(dict.fromkeys(side.kind for side in sides))
-    names = dict(zip(kinds, distinguished(kinds), strict=True))
+    parts = [dict(zip(KIND, kind, strict=True)) for kind in kinds]
+    names = dict(zip(kinds, distinguished(parts), strict=True))
     findings = Agreements([], [], [own[0].facts.path for own in facets if len(own) == 1])
     for own in facets:
-        about = [(names[side.kind], side.facts.model, side.facts.data, side.facts.path) for side in own]
+        about = [{"kind": names[side.kind], **side.facts.distinguishing} for side in own]
         for (first_name, one), (second_name, other) in combinations(zip(distinguished(about), own, strict=True), 2):
             both = [(one.facts.model, other.facts.model), (one.facts.data, other.facts.data)]
             model, data = (" / ".join(dict.fromkeys(names)) for names in both)
@@ -108,7 +112,7 @@ def _side(facts: RunFacts, shared: Shared) -> _Side:
     """Keep what a comparison needs of a run. :raises BadInput: it has no ranks."""
     check_ranked(facts)
     tokens = {fact: number for fact, (_, number) in facts.best_golds().items() if number is not None}
-    kind = (facts.probe, facts.scoring, facts.reading, facts.wording)
+    kind = tuple(facts.distinguishing[name] for name in KIND)
     return _Side(facts.release([], shared), kind, tokens)
 
 

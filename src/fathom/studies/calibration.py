@@ -8,7 +8,7 @@ which was fitted on the other half of the sampling units.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,7 +91,7 @@ def analyse(runs: Sequence[RunFolder], options: CalibrationOptions = Calibration
     :raises BadInput: a run has neither the scores of all candidates nor several templates.
     """
 
-    def measured(one: RunFacts) -> tuple[tuple[str, ...], list[Confidence]]:
+    def measured(one: RunFacts) -> tuple[Mapping[str, str], list[Confidence]]:
         with_scores = RunFacts(one.run, Rows(one.run, cluster=one.cluster), one.scoring, one.model)
         return one.distinguishing, list(_of_run(with_scores, options.seed))
 

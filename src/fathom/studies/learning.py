@@ -22,7 +22,7 @@ from fathom.results.baselines import NO_KNOWLEDGE, AccuracyChange, RunBaselines,
 from fathom.results.claims import percent
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts, common_facts, difference, names_of
-from fathom.results.loading import last_part, open_run, wanted_of
+from fathom.results.loading import open_run, wanted_of
 from fathom.results.rows import grouped
 from fathom.results.tables import Plot, Table
 from fathom.store.folder import RunFolder, differences
@@ -121,6 +121,18 @@ def step_of(name: str) -> int | None:
     """Return the step in the name of a checkpoint, such as 300 of out/checkpoint-300 and of NAME@step300."""
     found = STEP.search(last_part(name).rpartition("@")[2])
     return None if found is None else int(found[1] or found[2])
+
+
+def checkpoint_of(run: RunFolder) -> tuple[str, int] | None:
+    """Return training and step of a model that is named as a checkpoint; None for other models."""
+    name = name_of(run)
+    found = STEP.search(last_part(name).rpartition("@")[2])
+    is_checkpoint = found and (found[1] or last_part(name).isdecimal())
+    return (_training_of(name), int(found[1] or found[2])) if found and is_checkpoint else None
+
+
+def last_part(name: str) -> str:
+    return name.rstrip("/").rpartition("/")[2] or name
 
 
 def _training_of(name: str) -> str:

@@ -62,7 +62,7 @@ def analyse(
     count = count_tokens or (None if options.tokenizer is None else _counter(options.tokenizer))
     vocabulary = "given" if count_tokens else options.tokenizer
     outcomes = read_all_facts(runs, options.scoring, options.cluster, k=None)
-    names = distinguished([(one.name, one.data, one.reading, one.wording, one.path) for one in outcomes])
+    names = distinguished([{"name": one.name, **one.distinguishing} for one in outcomes])
     return [_of_run(name, outcome, count, vocabulary) for name, outcome in zip(names, outcomes, strict=True)]
 
 

@@ -134,7 +134,7 @@ def _ways(sides: Sequence[RunFacts], facts: Sequence[str], options: ProfileOptio
     reverse = [side.rows.directions[side.queries[0]] == HEAD for side in sides]
     kinds = [side.rows.declared.way for side in sides]
     titles = [f"{kind}, reverse" if back else kind for kind, back in zip(kinds, reverse, strict=True)]
-    names = distinguished([(title, *side.distinguishing[1:]) for title, side in zip(titles, sides, strict=True)])
+    names = distinguished([{**side.distinguishing, "model": title} for title, side in zip(titles, sides, strict=True)])
     for name, kind, back, side in zip(names, kinds, reverse, sides, strict=True):
         at = side.at(facts)
         known = (side.hits(1)[at] > options.above).astype(float)

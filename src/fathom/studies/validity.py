@@ -105,9 +105,9 @@ def _claims(one: ProbeValidity) -> dict[str, Claim]:
 
 
 def _distinguish(probes: Sequence[Probe]) -> None:
-    """Add to equal names of one model's probes what distinguishes them: the reading or the masking."""
+    """Add to equal names of one model's probes the settings that distinguish them."""
     for own in grouped((probe.facts.model, probe) for probe in probes).values():
-        parts = [(one.name, one.facts.reading, str(one.facts.options.get("pll")), one.facts.path) for one in own]
+        parts = [{"name": one.name, **one.facts.distinguishing} for one in own]
         for probe, name in zip(own, distinguished(parts), strict=True):
             probe.name = name
 

@@ -7,7 +7,7 @@ two.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations_with_replacement, product
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -39,6 +39,8 @@ RUNS = (
     *("#0e8a8a", "#c2487e", "#5d7f1e", "#6a4fc9", "#95601f", "#1f6fd1", "#a04f4f", "#3f8f63"),
 )
 """Colours of runs: each is visible on white and on black."""
+LOWEST = 120
+"""Pixels of the lowest chart."""
 HITS = "share of facts right"
 
 
@@ -56,7 +58,7 @@ class Drawing(NamedTuple):
     """One chart.
 
     :param says: how to read it, in a sentence.
-    :param keys: dimensions by which it counts; those of ``agreement`` are two runs.
+    :param keys: dimensions by which it counts.
     :param brush: keys that a brush selects by; empty if the chart has no brush.
     """
 
@@ -67,11 +69,6 @@ class Drawing(NamedTuple):
     brush: tuple[str, ...]
     draw: Callable[[Any], Any]
     there: Callable[[Sequence[View], Dimensions], bool]
-
-    @property
-    def pairs(self) -> bool:
-        """Return whether it shows pairs of runs, see :func:`agreeing`, instead of counts."""
-        return self.keys == ("first", "second")
 
 
 def classes_of(keys: Sequence[str], dims: Dimensions) -> list[Row]:
@@ -122,56 +119,17 @@ def _sums(view: PredictionColumns, places: Array, size: int) -> Floats:
     return np.stack([np.bincount(place, own, size) for own in values])
 
 
-def agreeing(hits: Floats, names: Sequence[str]) -> list[Row]:
-    """Correlate what two runs have right over the facts that both scored; None where one of them has all or none.
-
-    By chance it is 0, however much each knows.
-
-    :param hits: shape (runs, facts).
-    """
-    rows = []
-    for one, other in combinations_with_replacement(range(len(names)), 2):
-        both = ~np.isnan(hits[one] + hits[other])
-        row = {"facts": int(both.sum()), "hit": _correlation(hits[[one, other]][:, both])}
-        for first, second in dict.fromkeys([(one, other), (other, one)]):
-            rows.append({"first": names[first], "second": names[second], **row})
-    return rows
-
-
-def _correlation(pair: Floats) -> float | None:
-    if not pair.size:
-        return None
-    centred = pair - pair.mean(axis=1, keepdims=True)
-    spread = float(np.sqrt(np.prod((centred**2).sum(axis=1))))
-    return float((centred[0] * centred[1]).sum() / spread) if spread > 1e-12 else None
-
-
-def rows_of(drawing: Drawing, evidence: Evidence, dims: Dimensions, predictions: PredictionColumns) -> list[Row]:
-    """Return the data of a chart of everything."""
-    if drawing.pairs:
-        return agreeing(evidence.hits, dims["run"].labels)
-    return counted(drawing.keys, dims, predictions)
-
-
 def whole(views: Sequence[View]) -> list[Row]:
-    """Return parameters, kind, and interval of the accuracy of each run."""
-    masked = {"bidirectional": "masked"}
-    return [
-        {
-            "run": view.name,
-            "parameters": view.parameters,
-            "kind": masked.get(view.attention, view.attention or view.probe),
-            "low": view.accuracy.low,
-            "high": view.accuracy.high,
-        }
-        for view in views
-    ]
+    """Return the interval of the accuracy of each run."""
+    return [{"run": view.name, "low": view.accuracy.low, "high": view.accuracy.high} for view in views]
 
 
-def drawable(evidence: Evidence, dims: Dimensions, predictions: PredictionColumns) -> list[tuple[Drawing, list[Row]]]:
+def drawable(
+    views: Sequence[View], dims: Dimensions, predictions: PredictionColumns
+) -> list[tuple[Drawing, list[Row]]]:
     """Return the charts that have something to draw, with their data."""
-    drawings = (one for one in DRAWINGS if one.there(evidence.views, dims))
-    return [(one, rows) for one in drawings if (rows := rows_of(one, evidence, dims, predictions))]
+    drawings = (one for one in DRAWINGS if one.there(views, dims))
+    return [(one, rows) for one in drawings if (rows := counted(one.keys, dims, predictions))]
 
 
 def plots(runs: Sequence[AnyRun]) -> dict[str, Chart]:
@@ -192,7 +150,7 @@ def plots(runs: Sequence[AnyRun]) -> dict[str, Chart]:
         evidence.add_run(folder, Rows(folder), model)
     predictions = evidence.finish()
     dims, of_runs = dimensions(evidence, predictions), whole(evidence.views)
-    return {one.name: chart(one, dims, rows, of_runs) for one, rows in drawable(evidence, dims, predictions)}
+    return {one.name: chart(one, dims, rows, of_runs) for one, rows in drawable(evidence.views, dims, predictions)}
 
 
 def chart(drawing: Drawing, dims: Dimensions, rows: Sequence[Row], of_runs: Sequence[Row]) -> Chart:
@@ -222,17 +180,18 @@ def _cells() -> Any:
     return _counts().mark_rect(stroke="white", strokeWidth=0.5)
 
 
-def _intervals() -> Any:
-    return alt.Chart(alt.NamedData(WHOLE)).mark_rule(strokeWidth=3, opacity=0.45)
-
-
 def _labels(axis: Any, key: str, dims: Dimensions, field: str = "") -> Any:
     return axis(f"{field or key}:N", sort=list(dims[key].labels)).title(None)
 
 
 def _by_run(dims: Dimensions) -> dict[str, Any]:
     """Return the size of a chart with a row for each run."""
-    return {"width": "container", "height": 26 * len(dims["run"].labels)}
+    return {"width": "container", "height": _height(26, dims["run"].labels)}
+
+
+def _height(row: int, labels: Sequence[str]) -> int:
+    """Return pixels that hold a row for each label, and the axis's own labels."""
+    return max(LOWEST, row * len(labels))
 
 
 def _colour(dims: Dimensions) -> Any:
@@ -267,27 +226,16 @@ def _lines(dims: Dimensions, x: Any, y: Any, key: str) -> tuple[Any, Any]:
 def _of_runs(dims: Dimensions) -> Any:
     place, colour = _labels(alt.Y, "run", dims), _colour(dims).legend(None)
     low = alt.X("low:Q").scale(domain=[0, 1]).title(HITS)
-    intervals = _intervals().encode(place, low, alt.X2("high:Q"), colour)
+    bars = alt.Chart(alt.NamedData(WHOLE)).mark_rule(strokeWidth=3, opacity=0.45)
     points = _points(size=90).encode(place, _share(alt.X, "hit:Q", HITS), colour, tooltip=_tooltip("run"))
-    return (intervals + points).properties(**_by_run(dims))
-
-
-def _sizes(dims: Dimensions) -> Any:
-    size = alt.X("parameters:Q").scale(type="log").axis(format="~s").title("parameters of the model")
-    with_size, valid = alt.LookupData(alt.NamedData(WHOLE), "run", ["parameters", "kind"]), "isValid(datum.parameters)"
-    right, kind = _share(alt.Y, "hit:Q", HITS), alt.Shape("kind:N").title(None)
-    points = _counts().transform_lookup("run", with_size).transform_filter(valid).mark_point(filled=True, size=90)
-    points = points.encode(size, right, _colour(dims), kind, tooltip=_tooltip("run", "kind"))
-    ends = alt.Y("low:Q").title(HITS), alt.Y2("high:Q")
-    intervals = _intervals().transform_filter(valid).encode(size, *ends, _colour(dims))
-    return (intervals + points).properties(width="container", height=260)
+    return (bars.encode(place, low, alt.X2("high:Q"), colour) + points).properties(**_by_run(dims))
 
 
 def _relations(dims: Dimensions) -> Any:
-    runs = _labels(alt.X, "run", dims).axis(orient="top", labelAngle=-35)
+    runs = _labels(alt.X, "run", dims).axis(orient="top", labelAngle=-90, labelLimit=160)
     right = alt.Color("hit:Q").scale(scheme=HEAT, domain=[0, 1]).legend(format=".0%").title(HITS)
     cells = _cells().encode(runs, _labels(alt.Y, "relation", dims), right, tooltip=_tooltip("relation", "run"))
-    return cells.add_params(_brush("y")).properties(width="container", height=16 * len(dims["relation"].labels))
+    return cells.add_params(_brush("y")).properties(width="container", height=_height(16, dims["relation"].labels))
 
 
 def _strip(key: str, title: str) -> Callable[[Dimensions], Any]:
@@ -329,15 +277,6 @@ def _lengths(dims: Dimensions) -> Any:
     return (line + points.add_params(_brush("x"))).properties(width="container", height=260)
 
 
-def _agreement(dims: Dimensions) -> Any:
-    second = _labels(alt.X, "run", dims, "second").axis(labelAngle=-35)
-    colour = alt.Color("hit:Q").scale(scheme="purpleorange", domain=[1, -1]).title("correlation")
-    correlation = alt.Tooltip("hit:Q", format=".2f", title="correlation")
-    tooltip = [alt.Tooltip("first:N"), alt.Tooltip("second:N"), correlation, alt.Tooltip("facts:Q")]
-    cells = _cells().encode(second, _labels(alt.Y, "run", dims, "first"), colour, tooltip=tooltip)
-    return cells.properties(**_by_run(dims))
-
-
 def _has(key: str, least: int = 1) -> Callable[[Sequence[View], Dimensions], bool]:
     """Return a test that so many classes of *key* occur."""
     return lambda views, dims: len(np.unique(dims[key].codes[dims[key].codes >= 0])) >= least
@@ -348,11 +287,6 @@ DRAWINGS = (
         "runs", "Runs",
         "Point: the facts chosen; bar: the 95 % interval of accuracy over all facts.",
         ("run",), (), _of_runs, lambda views, dims: True,
-    ),
-    Drawing(
-        "sizes", "Size of the model",
-        "Point: the facts chosen; bar: the 95 % interval of accuracy over all facts.",
-        ("run",), (), _sizes, lambda views, dims: len({view.parameters for view in views if view.parameters}) > 1,
     ),
     Drawing(
         "relations", "Relations", "Drag over relations to choose them.",
@@ -369,10 +303,6 @@ DRAWINGS = (
         _has("confidence"),
     ),
     Drawing(
-        "scores", "Score of the first answer", "Of runs whose scores are no probabilities. Drag to choose.",
-        ("run", "score"), ("run", "score"), _strip("score", "score of the first answer"), _has("score"),
-    ),
-    Drawing(
         "calibration", "Calibration",
         "On the dashed line a run is right as often as it is sure, below it too sure. Large points: many facts.",
         ("run", "confidence"), (), _calibration, _has("confidence"),
@@ -385,11 +315,6 @@ DRAWINGS = (
         "lengths", "Length of the right answer",
         "A line that falls may be bias: short names are easier to say. Large points: many facts. Drag to choose.",
         ("run", "length"), ("length",), _lengths, _has("length", 2),
-    ),
-    Drawing(
-        "agreement", "Agreement of runs",
-        "Correlation of two runs over the facts. By chance it is 0, however much each knows.",
-        ("first", "second"), (), _agreement, lambda views, dims: len(views) > 1,
     ),
 )  # fmt: skip
 """All charts, in the order in which the report shows them."""

@@ -22,6 +22,7 @@ from fathom.results.facts import RunFacts, names_of
 from fathom.results.loading import distinguished
 from fathom.results.rows import NATS, NONE, Floats, Ints, Rows, best_gold
 from fathom.store.folder import RunFolder
+from fathom.studies.learning import checkpoint_of
 
 Array = npt.NDArray[Any]
 MISSING = -(2**31)
@@ -60,6 +61,7 @@ class View(NamedTuple):
 
     :param name: label in tables; "" until all views are known.
     :param attention: causal or bidirectional; "" for neither.
+    :param checkpoint: training and step; None for a model that is no checkpoint.
     """
 
     name: str
@@ -70,6 +72,7 @@ class View(NamedTuple):
     attention: str
     parameters: int | None
     accuracy: Estimate
+    checkpoint: tuple[str, int] | None
 
 
 class TextPool(dict[str, int]):
@@ -94,7 +97,8 @@ class PredictionColumns(NamedTuple):
     :param right: sum of 1 if the best answer is gold, 2 if the second is, 4 if the third is, …
     :param values: of the answers, in thousandths: probabilities if the unit is nats and all scores were kept, else
         scores; :data:`MISSING` where there is none.
-    :param score: of the best answer if it is no probability, such as a cosine; else NaN.
+    :param gold: the best gold answer in the pool, 0 if it is among *answers* or has no score.
+    :param gold_value: its value.
     """
 
     view: Array
@@ -111,7 +115,8 @@ class PredictionColumns(NamedTuple):
     answers: Array
     right: Array
     values: Array
-    score: Array
+    gold: Array
+    gold_value: Array
 
     def places_of_views(self) -> list[slice]:
         ends = [*np.flatnonzero(np.diff(self.view)) + 1, len(self.view)]
@@ -187,7 +192,7 @@ class Evidence:
         self.gold: list[list[int]] = []
         self.groups: list[dict[str, int]] = []
         self._hits: list[tuple[Array, Array]] = []
-        self._identities: list[tuple[str, ...]] = []
+        self._identities: list[Mapping[str, str]] = []
         self._parts: list[PredictionColumns] = []
         self._tokens: list[KeptTokens] = []
 
@@ -204,7 +209,7 @@ class Evidence:
         about = outcome.probe, outcome.scoring, outcome.data, outcome.path, outcome.attention, outcome.parameters
         facts = self._numbers_of(outcome)
         columns = _predictions(outcome, len(self.views), facts, self)
-        self.views.append(View("", *about, outcome.mean("accuracy", hits)))
+        self.views.append(View("", *about, outcome.mean("accuracy", hits), checkpoint_of(outcome.run)))
         self._identities.append(outcome.distinguishing)
         self._hits.append((narrow(facts), narrow(hits)))
         self._parts.append(PredictionColumns(*map(narrow, columns)))
@@ -272,7 +277,12 @@ def _predictions(outcome: RunFacts, view: int, facts: Ints, evidence: Evidence) 
     confidence = np.where(scored & ~np.isnan(sums), values[:, 0], np.nan)
     times = np.where(np.isnan(outcome.hits(1)), 0, np.bincount(outcome.fact_of, minlength=len(facts)))
     golds = [rows.gold[query] for query in rows.query[places].tolist()]
-    best_scores, lengths = (table.column(name).to_pylist() for name in ("gold_scores", "gold_tokens"))
+    scores, lengths = (table.column(name).to_pylist() for name in ("gold_scores", "gold_tokens"))
+    best, right, names = list(map(best_gold, scores)), _right(table, golds), names_of(rows.candidates)
+    listed = [shown or not own for shown, own in zip(right.tolist(), scores, strict=True)]
+    best_ids = ["" if own else gold[at] for own, gold, at in zip(listed, golds, best, strict=True)]
+    of_best = [None if own else each[at] for own, each, at in zip(listed, scores, best, strict=True)]
+    best_scores = np.array(of_best, dtype=float)
     texts = list(pool)
     subjects = [texts[evidence.subject[fact]] for fact in facts[outcome.fact_of].tolist()]
     prompts = [showable(prompt or "") for prompt in table.column("prompt").to_pylist()]
@@ -289,13 +299,14 @@ def _predictions(outcome: RunFacts, view: int, facts: Ints, evidence: Evidence) 
         np.where(scored, rank, np.nan),
         np.nan_to_num(rows.pessimistic[places] - rows.optimistic[places]).astype(np.int64),
         confidence,
-        np.array([n[best_gold(s)] or 0 if n else 0 for s, n in zip(best_scores, lengths, strict=True)], np.int64),
+        np.array([own[at] or 0 if own else 0 for at, own in zip(best, lengths, strict=True)], np.int64),
         numbers(map(_pattern, prompts, subjects)),
         numbers(showable(rows.reason[place] or "") for place in places.tolist()),
         answers,
-        _right(table, golds),
+        right,
         _thousandths(values),
-        np.where(np.isnan(confidence) & np.isfinite(values[:, 0]), values[:, 0], np.nan),
+        numbers(showable(names.get(id_, id_)) for id_ in best_ids),
+        _thousandths(np.where(np.isnan(sums), best_scores, np.exp(best_scores - sums))),
     )
 
 
@@ -364,7 +375,7 @@ TENTHS = 10
 LENGTHS = 8
 """Answers of so many tokens and more are one class."""
 LONGEST = 60
-"""Longest text of a template in a label."""
+"""Longest text of a template in a label, and of a setting."""
 
 
 class Dimension(NamedTuple):
@@ -375,7 +386,7 @@ class Dimension(NamedTuple):
 
 
 def dimensions(evidence: Evidence, predictions: PredictionColumns) -> Mapping[str, Dimension]:
-    """Return the dimensions run, relation, template, rank, confidence, score and length."""
+    """Return the dimensions run, relation, template, rank, confidence and length."""
     texts = list(evidence.pool)
     named = sorted(set(evidence.relation), key=texts.__getitem__)
     place = {number: at for at, number in enumerate(named)}
@@ -388,7 +399,6 @@ def dimensions(evidence: Evidence, predictions: PredictionColumns) -> Mapping[st
         return np.concatenate([narrow(codes(view)) for view in predictions.each_view()])
 
     rank_labels = [str(high) if high - low == 1 else f"{low + 1}–{high}" for low, high in pairwise([0, *RANKS])]
-    edges = _edges(predictions.score)
     wordings = [_wording(number, predictions, texts) for number in templates]
     return {
         "run": Dimension([view.name for view in evidence.views], predictions.view),
@@ -397,10 +407,6 @@ def dimensions(evidence: Evidence, predictions: PredictionColumns) -> Mapping[st
         "rank": Dimension([*rank_labels, f">{RANKS[-1]}"], coded(lambda view: _rank_codes(view.rank))),
         "confidence": Dimension(
             [f"{at * 10}–{at * 10 + 10} %" for at in range(TENTHS)], coded(lambda view: _tenths(view.confidence))
-        ),
-        "score": Dimension(
-            [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)],
-            coded(lambda view: _score_codes(view.score, edges)),
         ),
         "length": Dimension([*map(str, range(1, LENGTHS)), f"{LENGTHS}+"], lengths),
     }
@@ -420,17 +426,6 @@ def _wording(template: int, predictions: PredictionColumns, texts: Sequence[str]
 def pattern_text(pattern: str) -> str:
     """Return the last line of a prompt's pattern, its subject written "[X]"."""
     return pattern.replace(SUBJECT, "[X]").replace(CAPITAL, "[X]").strip().rpartition("\n")[2]
-
-
-def _edges(scores: Array) -> list[float]:
-    """Return the edges of ten classes of equal width; none without scores."""
-    known = scores[~np.isnan(scores)].astype(np.float64)
-    return np.linspace(known.min(), known.max(), TENTHS + 1).tolist() if known.size else []
-
-
-def _score_codes(scores: Array, edges: Sequence[float]) -> Ints:
-    within = np.clip(np.searchsorted(edges, scores, side="right") - 1, 0, TENTHS - 1)
-    return np.where(np.isnan(scores), -1, within)
 
 
 def _rank_codes(rank: Floats) -> Ints:

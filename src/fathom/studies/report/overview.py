@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -11,16 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.base.errors import BadInput
-from fathom.results.baselines import LEGENDS
+from fathom.results.baselines import LEGENDS, RANDOM, BaselineComparison, above_chance, verdict_text
 from fathom.results.claims import MOST_SENTENCES, Claim, Contrast, decide
 from fathom.results.comparison import Comparison
-from fathom.results.estimates import Estimate, point_estimate
+from fathom.results.estimates import Estimate, over_baseline, point_estimate
 from fathom.results.facts import RunFacts, common_facts, difference
 from fathom.results.formats import format_value
 from fathom.results.metrics.table import Metric, Ranking
 from fathom.results.rows import Floats, grouped
-from fathom.results.summary import Headline, Summary
-from fathom.studies.report.evidence import View, narrow, showable
+from fathom.results.summary import Summary
+from fathom.studies.report.evidence import LONGEST, View, narrow, showable
 
 OF_MODEL = "names"
 """The baseline that depends on the model."""
@@ -28,35 +29,38 @@ GLYPHS = {"random": "○", "majority": "◇", "frequency": "◇", "names": "△"
 """Marks of baselines in the plot, distinguishable without colour."""
 LIMITS = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Right ends of the axis."""
-LONGEST = 60
 
 
 class RunSide(NamedTuple):
     """One run in one scoring.
 
+    :param name: that of its view; "" until all views are known.
     :param facts: whose predictions may be released.
     :param baselines: metric → baseline → value of each fact, shape (facts).
+    :param lacking: why a baseline that the verdict needs was not computed.
     """
 
+    name: str
     facts: RunFacts
     baselines: Mapping[str, Mapping[str, Floats]]
-    headline: Headline | None
+    lacking: str
     identity: Mapping[str, Any]
 
 
 class ForestLine(NamedTuple):
     """One run in the plot.
 
-    :param number: over the facts of the plot.
-    :param baselines: over the same facts; those of the data alone are those of
-        the run with most facts, so that they are equal in all lines.
-    :param verdict: whether its accuracy, over all its facts, is above every baseline.
+    :param number: over the facts of the plot, like everything else.
+    :param baselines: those of the data alone are those of the run with most facts, so that they are equal in all lines.
+    :param verdict: whether it is above every baseline.
+    :param relations: mean of each relation.
     """
 
     name: str
     number: Estimate
     baselines: Mapping[str, float]
     verdict: str
+    relations: Mapping[str, float]
 
     @property
     def is_known(self) -> bool:
@@ -73,18 +77,26 @@ class ForestLine(NamedTuple):
         name = max(self.baselines, key=self.baselines.__getitem__, default="")
         return f"{name} {format_value(self.baselines[name], self.number.form)}" if name else "–"
 
+    @property
+    def extremes(self) -> list[str]:
+        """The best and the worst relation, such as "capital 85.2 %"; the first of equal ones."""
+        ends = (end(self.relations, key=self.relations.__getitem__, default="") for end in (max, min))
+        return [f"{name} {format_value(self.relations[name], self.number.form)}" if name else "–" for name in ends]
+
 
 class Forest(NamedTuple):
-    """All runs in one metric.
+    """All runs in one metric, the best first.
 
     :param limit: right end of the axis, which starts at 0.
     :param shared: number of facts that all runs scored; None if each line is of its run's own facts.
+    :param relations: number of these facts in each relation, the relation with the best mean over runs first.
     """
 
     metric: str
     limit: float
     shared: int | None
     lines: tuple[ForestLine, ...]
+    relations: Mapping[str, int]
 
     @property
     def legend(self) -> list[str]:
@@ -107,7 +119,7 @@ def baselines_by_fact(
     }
 
 
-def forests(names: Sequence[str], sides: Sequence[RunSide], metrics: Sequence[Metric]) -> list[Forest]:
+def forests(sides: Sequence[RunSide], metrics: Sequence[Metric]) -> list[Forest]:
     """Return a plot for each metric that a run has, over the facts that all runs with scored facts share.
 
     If they share none, each run is shown over its own facts.
@@ -119,33 +131,56 @@ def forests(names: Sequence[str], sides: Sequence[RunSide], metrics: Sequence[Me
         shared = None
     chosen = [side.facts.scored_facts if shared is None else shared for side in sides]
     widest = None if shared is None else max(sides, key=lambda side: len(side.facts.scored_facts))
+    sizes = Counter(map(showable, widest.facts.relations_of(shared))) if widest is not None and shared else Counter()
     plots = []
     for metric in metrics:
-        lines = tuple(_line(*each, metric, widest) for each in zip(names, sides, chosen, strict=True))
+        lines = [_line(side, own, metric, widest) for side, own in zip(sides, chosen, strict=True)]
+        lines.sort(key=lambda line: -line.number.value if line.is_known else 1)
         if any(line.is_known for line in lines):
-            plots.append(Forest(metric.name, _limit(lines), None if shared is None else len(shared), lines))
+            relations = {relation: sizes[relation] for relation in _best_first(lines)}
+            plots.append(Forest(metric.name, _limit(lines), len(shared) if shared else None, tuple(lines), relations))
     return plots
 
 
-def _line(name: str, side: RunSide, facts: Sequence[str], metric: Metric, widest: RunSide | None) -> ForestLine:
+def _best_first(lines: Sequence[ForestLine]) -> list[str]:
+    """Return the relations by their mean over the runs."""
+    means = grouped(pair for line in lines for pair in line.relations.items())
+    return sorted(means, key=lambda relation: -float(np.mean(means[relation])))
+
+
+def _line(side: RunSide, facts: Sequence[str], metric: Metric, widest: RunSide | None) -> ForestLine:
     """:param widest: the run whose baselines of the data alone are shown; None: its own."""
-    verdict = (side.headline and side.headline.verdict("accuracy")) or "–"
     if not side.facts.scored_facts:
-        return ForestLine(name, point_estimate("nothing was scored", form=metric.shown), {}, "nothing scored")
-    known = dict(_means(side, facts, metric))
+        return ForestLine(side.name, point_estimate("nothing was scored", form=metric.shown), {}, "nothing scored", {})
+    known = dict(_known_baselines(side, facts, metric))
     if widest is not None:
-        known |= {name: mean for name, mean in _means(widest, facts, metric) if name in known and name != OF_MODEL}
+        of_data = {name: own for name, own in _known_baselines(widest, facts, metric) if name != OF_MODEL}
+        known |= {name: own for name, own in of_data.items() if name in known}
     form = metric.shown if metric.shown.endswith("%") else ".3f"
-    number = side.facts.mean(metric.name, side.facts.values(metric), facts, form=form)
-    return ForestLine(name, number, known, verdict.partition(":")[0])
+    values = side.facts.values(metric)
+    number = side.facts.mean(metric.name, values, facts, form=form)
+    if not isfinite(number.value):
+        return ForestLine(side.name, number, {}, "–", {})
+    own = values[side.facts.at(facts)]
+    by_relation = grouped(zip(map(showable, side.facts.relations_of(facts)), own.tolist(), strict=True))
+    means = {relation: float(np.mean(each)) for relation, each in by_relation.items() if relation}
+    sample, line = side.facts.sample(facts), side.facts.recipe(metric.name)
+    compared = [
+        BaselineComparison(name, *over_baseline(own, its, sample, line, fixed=name == RANDOM))
+        for name, its in known.items()
+    ]
+    claim = above_chance(side.name, compared, side.lacking)
+    verdict = verdict_text(decide({side.name: claim}).get(side.name)) or "–"
+    baselines = {one.baseline: one.value for one in compared}
+    return ForestLine(side.name, number, baselines, verdict.partition(":")[0], means)
 
 
-def _means(side: RunSide, facts: Sequence[str], metric: Metric) -> Iterator[tuple[str, float]]:
-    """Yield the mean of each baseline that is known of all these facts."""
+def _known_baselines(side: RunSide, facts: Sequence[str], metric: Metric) -> Iterator[tuple[str, Floats]]:
+    """Yield the values of each baseline that is known of all these facts, shape (facts)."""
     at = side.facts.at(facts)
     for name, values in side.baselines[metric.name].items():
         if not np.isnan(values[at]).any():
-            yield name, float(values[at].astype(float).mean())
+            yield name, values[at].astype(float)
 
 
 def _limit(lines: Sequence[ForestLine]) -> float:
@@ -171,33 +206,28 @@ def _reservations(summary: Summary) -> Sequence[str]:
     return summary.answer if summary.tasks else replace(summary, headlines=weak).answer
 
 
-def differing_settings(views: Sequence[View], sides: Sequence[RunSide]) -> list[tuple[str, list[str]]]:
+def differing_settings(runs: Sequence[tuple[View, RunSide]]) -> list[tuple[str, list[str]]]:
     """Return the settings in which the runs differ, other than the model, with the value of each run."""
-    each = [dict(_settings(view, side)) for view, side in zip(views, sides, strict=True)]
+    each = [_settings(view, side) for view, side in runs]
     names = dict.fromkeys(name for own in each for name in own)
-    rows = ((name, [own.get(name, "–") for own in each]) for name in names)
+    rows = ((name, [showable(own.get(name) or "–")[:LONGEST] for own in each]) for name in names)
     return [(name, values) for name, values in rows if len(set(values)) > 1]
 
 
-def _settings(view: View, side: RunSide) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each setting that has one."""
+def _settings(view: View, side: RunSide) -> Mapping[str, str]:
     candidates = side.facts.mean_candidates
-    settings = {
+    return {
         "probe": view.probe,
         "scoring": view.scoring,
         "data set": view.data,
         "attention": {"bidirectional": "masked"}.get(view.attention, view.attention),
         "parameters": f"{view.parameters:,}" if view.parameters else "",
-        "precision": side.identity["model"].get("dtype"),
         "candidates": f"{candidates:,.0f}" if isfinite(candidates) else "",
-        "seed": side.identity.get("seed"),
-        "Fathom": side.identity.get("version"),
-        **{name.replace("_", " "): value for name, value in side.facts.options.items()},
+        "seed": str(side.identity.get("seed") or ""),
+        "Fathom": str(side.identity.get("version") or ""),
+        **side.facts.settings,
+        "dtype": side.facts.precision,
     }
-    for name, value in settings.items():
-        text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-        if value is not None and value is not False and text:
-            yield name, showable("yes" if value is True else text[:LONGEST])
 
 
 # --- differences by part

@@ -9,6 +9,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,12 +24,14 @@ import numpy as np
 
 from fathom._version import VERSION
 from fathom.base.errors import BadInput, FathomError, all_of, optional
-from fathom.base.reading import json_file, opened
+from fathom.base.reading import opened
+from fathom.probes.run.request import command_line
+from fathom.results.baselines import why_no_frequency
 from fathom.results.compare import COMPARED, compare_facts
 from fathom.results.comparison import Comparison, pair_in_words
 from fathom.results.facts import Shared
 from fathom.results.formats import format_value
-from fathom.results.loading import AnyRun, check_scored, open_run, short_names
+from fathom.results.loading import AnyRun, check_scored, distinguished, open_run, short_names
 from fathom.results.metrics.table import Metric, metric
 from fathom.results.samples import RELATION
 from fathom.results.summary import RunNumbers, Summary
@@ -36,7 +39,6 @@ from fathom.results.tables import Table, to_html
 from fathom.store.files import write_text
 from fathom.store.folder import RunFolder
 from fathom.store.outputs import check_output
-from fathom.studies import STUDIES
 from fathom.studies.report.charts import Drawing, chart, classes_of, drawable, places_of, whole
 from fathom.studies.report.evidence import (
     ANSWERS,
@@ -70,17 +72,12 @@ from fathom.studies.report.overview import (
 LIBRARIES = ("altair", "itables", "jinja2")
 CHARTS = "vega.js.gz"
 """Vega, Vega-Lite and Vega-Embed in one, as ``vl_convert.javascript_bundle`` of version 1.9.0 writes them."""
-MODULES = ("dom", "evidence", "choice", "charts", "compare", "tokens", "facts", "controls", "main")
+MODULES = ("dom", "evidence", "choice", "charts", "compare", "tokens", "facts", "telling", "controls", "main")
 """Parts of the script; each imports only from those before it."""
 GENERATOR = b'<meta name="generator" content="Fathom'
 """Marks a report, which alone may be replaced by another."""
-CELLS = {
-    "both": "both right",
-    "first": "only the first right (forgotten)",
-    "second": "only the second right (learnt)",
-    "neither": "both wrong",
-    "undecided": "undecided",
-}
+CELLS = {"both": "both right", "first": "", "second": "", "neither": "both wrong", "undecided": "undecided"}
+"""Facts by what two runs have right; the script names the runs."""
 
 
 class Report(NamedTuple):
@@ -106,8 +103,13 @@ class _Run(NamedTuple):
     """A run in the report. :param sides: one for each scoring."""
 
     folder: RunFolder
-    sides: tuple[RunSide, ...]
+    sides: Sequence[RunSide]
     summary: Summary
+
+    def called(self, label: str, names: Iterator[str]) -> _Run:
+        """Return the run with a label, and the next *names* of its sides."""
+        sides = [side._replace(name=next(names)) for side in self.sides]
+        return _Run(self.folder, sides, replace(self.summary, model=label))
 
 
 def report(
@@ -129,7 +131,7 @@ def report(
     :param cluster: sampling unit of the queries, for the intervals; see :mod:`fathom.results.samples`.
     :param title: heading of the page.
     :param groups: JSON Lines with further groups of the queries, as :meth:`RunFolder.grouped_by` takes them.
-    :param studies: names and tables of studies, besides those saved with the runs.
+    :param studies: names and tables of studies.
     :param overwrite: replace a file that is no report of Fathom.
     :param pictures: PNG files of these studies, by the study's name.
     :param opening: sentences and tables to begin with.
@@ -155,10 +157,14 @@ def report(
             notes += str(error).splitlines()
     if not shown:
         raise BadInput(notes)
-    comparison = _compare(shown, metrics, notes)
+    predictions = evidence.finish()
+    labels = distinguished([{**run.sides[0].facts.distinguishing, "scoring": ""} for run in shown])
+    names = iter([view.name for view in evidence.views])
+    shown = [run.called(showable(label), names) for run, label in zip(shown, labels, strict=True)]
+    comparison = _compare([side for run in shown for side in run.sides], metrics, notes)
     title = title or f"Fathom: {len(shown)} run{'s' if len(shown) > 1 else ''}"
     tables = [(name, [*map(_image, pictures.get(name, ())), *_html(own, f"{name}: ")]) for name, own in studies]
-    page = _page(libraries, evidence, shown, comparison, notes, title, tables, opening)
+    page = _page(libraries, evidence, predictions, shown, comparison, notes, title, tables, opening)
     write_text(path, map(without_controls, page))  # with names of any kind in it
     return Report(path, len(shown), tuple(notes))
 
@@ -192,20 +198,17 @@ def _add(
     numbers = RunNumbers(folder, cluster)
     if not numbers.rows.scorings:
         raise BadInput(f"{folder.path} has no predictions")
-    summary = numbers.summary()
-    # Headlines of tasks would mix them.
-    lines = {line.scoring: line for line in summary.headlines if not summary.tasks}
-    sides = []
+    lacking, identity, sides = why_no_frequency(numbers.rows), folder.manifest["identity"], []
     for facts in evidence.add_run(folder, numbers.rows, model):
         by_fact = baselines_by_fact(facts, metrics, numbers.baseline_ranks)
-        identity = folder.manifest["identity"]
-        sides.append(RunSide(facts.release(metrics, shared), by_fact, lines.get(facts.scoring), identity))
-    return _Run(folder, tuple(sides), summary)
+        sides.append(RunSide("", facts.release(metrics, shared), by_fact, lacking, identity))
+    return _Run(folder, sides, numbers.summary())
 
 
 def _page(
     libraries: Mapping[str, Any],
     evidence: Evidence,
+    predictions: PredictionColumns,
     shown: Sequence[_Run],
     comparison: Comparison | None,
     notes: list[str],
@@ -213,16 +216,14 @@ def _page(
     studies: Sequence[tuple[str, list[str]]],
     opening: Opening,
 ) -> Iterator[str]:
-    predictions = evidence.finish()
     dims, kinds, of_runs = dimensions(evidence, predictions), kinds_of(evidence, predictions), whole(evidence.views)
-    names = _names(comparison, evidence) if comparison else {}
-    found = slices(comparison, [RELATION, *evidence.keys]) if comparison else []
-    cut = [part._replace(first=names[part.first], second=names[part.second]) for part in found]
-    drawn = drawable(evidence, dims, predictions)
+    cut = slices(comparison, [RELATION, *evidence.keys]) if comparison else []
+    drawn = drawable(evidence.views, dims, predictions)
     about = [_about(one, dims, chart(one, dims, rows, of_runs)) for one, rows in drawn]
-    saved, faults = _tables_of_studies(run.folder.path for run in shown)
     sides = [side for run in shown for side in run.sides]
-    plots = forests([view.name for view in evidence.views], sides, [metric(name) for name in COMPARED])
+    plots = forests(sides, [metric(name) for name in COMPARED])
+    ordered = [line.name for plot in plots[:1] for line in plot.lines] or [side.name for side in sides]
+    ranked = sorted(zip(evidence.views, sides, strict=True), key=lambda pair: ordered.index(pair[1].name))
     files = resources.files("fathom.studies.report") / "assets"
     itables = resources.files("itables") / "html"
     page = libraries["jinja2"].Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -232,16 +233,18 @@ def _page(
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         data=list(dict.fromkeys(view.data for view in evidence.views)),
         facts=len(evidence.facts),
-        notes=[*notes, *faults],
+        notes=notes,
         views=evidence.views,
-        summaries=[(run.folder.path, _html(run.summary.tables, f"{run.folder.path}: ")) for run in shown],
+        summaries=[(run.summary.model, _html(run.summary.tables, f"{run.summary.model}: ")) for run in shown],
+        circumstances=[(run.summary.model, _circumstances(run.folder)) for run in shown],
         answer=dict.fromkeys([*opening.sentences, *verdicts(comparison, [run.summary for run in shown])]),
         opening=_html(opening.tables),
         forests=plots,
         glyphs=GLYPHS,
-        settings=differing_settings(evidence.views, sides),
+        ordered=ordered,
+        settings=differing_settings(ranked),
         comparison=_html(comparison.tables) if comparison else [],
-        studies=[*studies, *((name, _html(tables, f"{name}: ")) for name, tables in saved)],
+        studies=studies,
         drawings=[one for one, _ in drawn],
         slices=bool(cut),
         cells=CELLS,
@@ -251,7 +254,6 @@ def _page(
             ("template", "Template", dims["template"].labels),
             ("rank", "Rank of the right answer", dims["rank"].labels),
             ("confidence", "Probability of the first answer", dims["confidence"].labels),
-            ("score", "Score of the first answer", dims["score"].labels),
             ("length", "Tokens of the right answer", dims["length"].labels),
         ],
         few_pairs=comparison is not None and len(comparison.runs) * (len(comparison.runs) - 1) > 2 * PAIRS,
@@ -269,30 +271,39 @@ def _page(
     )
 
 
-def _names(comparison: Comparison, evidence: Evidence) -> dict[str, str]:
-    """Return the names of views by those of the comparison, which has only runs that scored something."""
-    views = {(view.path, view.scoring): view.name for view in evidence.views}
-    return {run.name: views[run.outcome.path, run.outcome.scoring] for run in comparison.runs}
-
-
 def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> tuple[dict[str, str], dict[str, str]]:
     """Return why pairs of views are not compared, in either order, and the verdicts on the others."""
     place = {view.name: number for number, view in enumerate(evidence.views)}
     if comparison is None:
         why = "These runs are not compared: the reason is in Overview."
         return {f"{one}-{other}": why for one, other in permutations(place.values(), 2)}, {}
-    numbers = {name: place[view] for name, view in _names(comparison, evidence).items()}
     of_pairs = {(pair.first, pair.second): pair_in_words(pair, comparison.metrics[0]) for pair in comparison.pairs}
     whys = {(apart.first, apart.second): f"Not compared: {apart.why}" for apart in comparison.not_compared}
     refused, sentences = (
         {
-            f"{numbers[one]}-{numbers[other]}": showable(text)
+            f"{place[one]}-{place[other]}": showable(text)
             for names, text in texts.items()
             for one, other in (names, names[::-1])
         }
         for texts in (whys, of_pairs)
     )
     return refused, sentences
+
+
+def _circumstances(folder: RunFolder) -> dict[str, str]:
+    """Return how and where a run was made, as the page lists it."""
+    about = folder.manifest["circumstances"]
+    command, versions = "", about.get("versions", {})
+    with suppress(FathomError, KeyError):  # an extension that is not installed, or a run that recorded none
+        command = command_line(about["command"], folder.path)
+    cells = {
+        "Command": command,
+        "Engine": about.get("engine"),
+        "Device": about.get("device"),
+        "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+        "Folder": folder.path,
+    }
+    return {name: showable(str(value or "not recorded")) for name, value in cells.items()}
 
 
 def _about(drawing: Drawing, dims: Mapping[str, Dimension], drawn: Any) -> dict[str, Any]:
@@ -304,7 +315,7 @@ def _about(drawing: Drawing, dims: Mapping[str, Dimension], drawn: Any) -> dict[
         # The last key of the brush selects facts; a run before it selects whose predictions these are.
         "of": last,
         "brush": [[key, key if key == last else f"{last}.{key}"] for key in drawing.brush],
-        "classes": [] if drawing.pairs else classes_of(drawing.keys, dims),
+        "classes": classes_of(drawing.keys, dims),
         "spec": drawn.properties(title="").to_dict(),
     }
 
@@ -319,55 +330,17 @@ def _image(file: Path) -> str:
     return f'<img alt="{escape(file.stem)}, drawn from the tables" src="data:image/png;base64,{content}">'
 
 
-def _compare(shown: Sequence[_Run], metrics: Sequence[Metric], notes: list[str]) -> Comparison | None:
+def _compare(sides: Sequence[RunSide], metrics: Sequence[Metric], notes: list[str]) -> Comparison | None:
     """Compare all runs with something scored; None if there are not two, or none can be compared."""
-    scored = {id(run): [side.facts.scoring for side in run.sides if side.facts.scored_facts] for run in shown}
-    runs = [run for run in shown if scored[id(run)]]
-    if sum(map(len, scored.values())) < 2:
+    scored = [side for side in sides if side.facts.scored_facts]
+    if len(scored) < 2:
         return None
-    sides = [
-        side.facts.called(model)
-        for run, model in zip(runs, short_names([run.folder for run in runs]), strict=True)
-        for scoring in dict.fromkeys(name for names in scored.values() for name in names)
-        for side in run.sides
-        if side.facts.scoring == scoring
-    ]
     try:
-        all_of(*(partial(check_scored, side) for side in sides))
-        return compare_facts(sides, metrics)
+        all_of(*(partial(check_scored, side.facts) for side in scored))
+        return compare_facts([side.facts for side in scored], metrics, names=[side.name for side in scored])
     except BadInput as error:
         notes += [f"not compared: {fault}" for fault in error.faults]
         return None
-
-
-# --- tables of studies
-
-
-def _tables_of_studies(runs: Iterable[Path]) -> tuple[list[tuple[str, list[Table]]], list[str]]:
-    """Return the tables that studies saved in the folders of runs or one above, where studies save their own runs.
-
-    :returns: name and tables of each file, and faults of unreadable files.
-    """
-    tables, faults = [], []
-    for folder in dict.fromkeys(own for run in runs for own in (run, run.resolve().parent)):
-        for study in STUDIES.entries():
-            file = folder / f"{study.name}.json"
-            if file.is_file():
-                try:
-                    content = [_saved_table(title, rows) for title, rows in json_file(file).items()]
-                    tables.append((f"{study.name} ({file})", content))
-                except (ValueError, AttributeError, TypeError) as error:
-                    faults.append(f"{file} is not a study's tables ({error}): repeat the study's command")
-                except BadInput as error:
-                    faults += error.faults
-    return tables, faults
-
-
-def _saved_table(title: str, rows: list[dict[str, Any]]) -> Table:
-    columns = tuple(dict.fromkeys(name for row in rows for name in row))
-    body = tuple(tuple(row.get(name) for name in columns) for row in rows)
-    recipes = dict.fromkeys(str(row["recipe"]) for row in rows if row.get("recipe"))
-    return Table(columns, body, title, hidden=frozenset({"recipe", "note"}), notes=tuple(recipes))
 
 
 # --- the evidence as the report's script reads it: the length of a JSON header, the header, then columns of numbers
@@ -375,8 +348,15 @@ def _saved_table(title: str, rows: list[dict[str, Any]]) -> Table:
 
 UNSURE = 65535
 """In the column of confidences: unknown. The script has the same number."""
-_KINDS = {"u1": "Uint8Array", "u2": "Uint16Array", "u4": "Uint32Array", "f4": "Float32Array"}
-_KINDS |= {"i1": "Int8Array", "i2": "Int16Array", "i4": "Int32Array"}
+_KINDS = {
+    "u1": "Uint8Array",
+    "u2": "Uint16Array",
+    "u4": "Uint32Array",
+    "f4": "Float32Array",
+    "i1": "Int8Array",
+    "i2": "Int16Array",
+    "i4": "Int32Array",
+}
 
 
 def packed(text: str) -> str:
@@ -401,8 +381,7 @@ def packed_evidence(
     """
     columns = _columns(evidence, predictions, dims)
     for drawing in drawings:
-        if drawing["classes"]:
-            columns[f"of {drawing['name']}"] = partial(places_of, drawing["keys"], dims, predictions)
+        columns[f"of {drawing['name']}"] = partial(places_of, drawing["keys"], dims, predictions)
     shapes = {}
     for name, make in columns.items():
         column = make()
@@ -412,9 +391,10 @@ def packed_evidence(
             {"name": name, "kind": _KINDS[kind.str[1:]], "length": length} for name, (kind, length) in shapes.items()
         ],
         "count": len(predictions.fact),
-        "best": ANSWERS,
-        "missing": int(np.iinfo(shapes["value"][0]).min),
-        "views": [{key: getattr(view, key) for key in ("name", "probe", "scoring")} for view in evidence.views],
+        "listed": ANSWERS,
+        "views": [
+            {key: getattr(view, key) for key in ("name", "probe", "scoring", "checkpoint")} for view in evidence.views
+        ],
         "texts": list(evidence.pool),
         "facts": list(map(showable, evidence.facts)),
         "gold": evidence.gold,
@@ -476,8 +456,10 @@ def _columns(
         "answer": lambda: narrow(predictions.answers.T.ravel()),
         "golden": lambda: narrow(predictions.right),
         "value": lambda: _with_least_missing(predictions.values.T.ravel()),
+        "best": lambda: narrow(predictions.gold),
+        "bestValue": lambda: _with_least_missing(predictions.gold_value),
         "template": lambda: narrow(dims["template"].codes),
-        **{f"{name}Class": partial(narrow, dims[name].codes) for name in ("rank", "confidence", "score", "length")},
+        **{f"{name}Class": partial(narrow, dims[name].codes) for name in ("rank", "confidence", "length")},
         **(of_tokens if len(tokens.texts) else {}),
     }
 

@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from fathom.base.errors import BadInput, FathomError
 from fathom.store.folder import RunFolder
@@ -114,7 +114,8 @@ def _rows(folder: Path) -> Iterator[str]:
             box = box if run.finished() else ""
         except FathomError as error:
             cells, box = ["", "", "", f"cannot be read: {error}", ""], ""
-        yield "<tr>" + "".join(f"<td>{cell}</td>" for cell in (box, *map(escape, map(str, (name, *cells))))) + "</tr>"
+        link = f"<a href='report?{urlencode({'run': name})}'>{escape(name)}</a>" if box else escape(name)
+        yield "<tr>" + "".join(f"<td>{cell}</td>" for cell in (box, link, *map(escape, map(str, cells)))) + "</tr>"
 
 
 def report_of(folder: Path, names: list[str]) -> str:

@@ -10,6 +10,7 @@ const TITLES = {
   mrr: ["mean of 1 / rank", "mean of 1 / rank"],
 };
 const NARROW = 480; // pixels that two columns of a legend need
+const LONG = 18; // characters of a run's name that need a column of its own
 let metricDrawn;
 
 function inMetric(spec, metric) {
@@ -27,9 +28,11 @@ async function drawChart({ name, brush, spec }, choice) {
   box.hidden = false;
   const own = name === "calibration" ? spec : inMetric(spec, choice.evidence.metric);
   const { axis, legend } = own.config;
-  if (box.clientWidth < NARROW) legend.columns = 1;
+  const hasLongNames = choice.evidence.views.some(({ name: run }) => run.length > LONG);
+  const isNarrow = box.clientWidth < NARROW;
+  if (isNarrow || hasLongNames) legend.columns = 1;
   // Legends begin right of the axis, whose labels may be long.
-  axis.labelLimit = Math.min(axis.labelLimit, 0.35 * box.clientWidth);
+  axis.labelLimit = Math.min(axis.labelLimit, (isNarrow ? 0.35 : 0.42) * box.clientWidth);
   legend.labelLimit = Math.min(legend.labelLimit, 0.45 * (box.clientWidth / legend.columns));
   const { view } = await window.vegaEmbed(box, own, { renderer: "svg", actions, config: { background: null } });
   // For screen readers a chart is one image: its values are in the tables.
@@ -63,12 +66,10 @@ export async function drawCharts(evidence, choice) {
 
 export function fillCharts(evidence, choice) {
   const [shown, asked, kept] = [choice.shown(), choice.asked(), choice.kept];
-  const views = evidence.views.map((_, view) => view).filter((view) => shown[view]);
-  const pairs = () => views.flatMap((one, at) => views.slice(at).flatMap((two) => evidence.agreeing(one, two, kept)));
   const weights = evidence.weights(kept, shown, asked);
   for (const drawing of evidence.drawings) {
     const own = choice.state[drawing.of]?.length ? evidence.weights(choice.facts(drawing.of), shown, asked) : weights;
-    const rows = drawing.classes.length ? evidence.counted(drawing, own) : pairs();
+    const rows = evidence.counted(drawing, own);
     byId(`chart-${drawing.name}`).hidden = !rows.length;
     if (rows.length) charts.get(drawing.name).data("counted", rows).run();
   }

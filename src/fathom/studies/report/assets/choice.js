@@ -1,6 +1,6 @@
 // What the reader chose, the facts that this leaves, and the page's link, which keeps it.
 
-export const BRUSHED = ["rank", "confidence", "score", "length"];
+export const BRUSHED = ["rank", "confidence", "length"];
 const CHOSEN = ["q", "relation", "slice", "template", "cell", ...BRUSHED];
 export const FILTERS = [...CHOSEN, ...BRUSHED.map((name) => `${name}.run`), "hidden"];
 export const CHIPS = [...CHOSEN, "hidden"];

@@ -35,12 +35,27 @@ function chipText(name, { state }) {
   return `${label ? `${label}: ` : ""}${value}${runs}`;
 }
 
+// Two states of one training are before and after; of other runs nothing is learnt or forgotten.
+function nameCells(evidence, choice) {
+  const views = choice.pair().map((at) => evidence.views[at]);
+  const [[training, step], [other, otherStep]] = views.map(({ checkpoint }) => checkpoint ?? ["", 0]);
+  const isCourse = training && training === other && step !== otherStep;
+  const first = step < otherStep ? "forgotten" : "learnt";
+  const second = step < otherStep ? "learnt" : "forgotten";
+  for (const [cell, { name }, kind] of [["first", views[0], first], ["second", views[1], second]]) {
+    const text = document.querySelector(`[data-cell=${cell}] span`);
+    text?.replaceChildren(isolated(`only ${name} is right${isCourse ? ` (${kind})` : ""}`, 120));
+  }
+}
+
 export function fillControls(evidence, choice) {
+  nameCells(evidence, choice);
   const [{ state }, only] = [choice, (value = "", ...others) => (others.length ? "" : value)];
   for (const field of all("[data-choice]")) field.value = only(...state[field.dataset.choice]);
   for (const field of all("[data-side]")) field.value = choice.pair()[field.dataset.side];
   for (const box of all("[data-run]")) box.checked = !state.hidden.includes(box.value);
-  for (const plot of all("[data-forest]")) plot.hidden = plot.dataset.forest !== evidence.metric;
+  const isHidden = ({ dataset: { forest, heat } }) => (forest ?? heat) !== evidence.metric;
+  for (const plot of all("[data-forest], [data-heat]")) plot.hidden = isHidden(plot);
   const chosen = CHIPS.filter((name) => state[name].length);
   const chip = (name) =>
     make("button", { type: "button", data: { back: name } }, isolated(chipText(name, choice), 120), " ×");

@@ -37,6 +37,12 @@ const OF_RANK = {
   },
 };
 
+// Thousandths; the least number of the column's kind is none.
+function valueAt(column, place) {
+  const missing = -(2 ** (8 * column.BYTES_PER_ELEMENT - 1));
+  return column[place] === missing ? null : column[place] / 1000;
+}
+
 class Evidence {
   constructor(found) {
     Object.assign(this, found);
@@ -93,10 +99,19 @@ class Evidence {
   templateText = (at) => this.texts[this.pattern[at]].replace(/[\ufdd0\ufdd1]/u, "[X]").trim().split("\n").at(-1);
 
   answers(at) {
-    const score = (place) => (this.value[place] === this.missing ? null : this.value[place] / 1000);
-    const answer = (place, right) => ({ text: this.texts[this.answer[place]], value: score(place), right });
-    const each = Array.from({ length: this.best }, (_, n) => answer(n * this.count + at, (this.golden[at] >> n) & 1));
+    const answer = (place, right) => ({
+      text: this.texts[this.answer[place]],
+      value: valueAt(this.value, place),
+      right,
+    });
+    const each = Array.from({ length: this.listed }, (_, n) => answer(n * this.count + at, (this.golden[at] >> n) & 1));
     return each.filter(({ text }) => text);
+  }
+
+  // The best right answer that is not among these; undefined if it is, or if it has no score.
+  unlisted(at) {
+    if (!this.best[at]) return undefined;
+    return { text: this.texts[this.best[at]], value: valueAt(this.bestValue, at), right: 1 };
   }
 
   // Tokens of the statements with the right answer and with the first one, if the run kept them; the second is empty
@@ -144,23 +159,6 @@ class Evidence {
       return { ...own, facts: facts[place], share: facts[place] / ofRun[own.run], ...means };
     });
     return rows.filter((row) => row.facts);
-  }
-
-  // As fathom.report.charts.agreeing does: the correlation of two runs over facts.
-  agreeing(one, other, kept) {
-    if (this.refused[`${one}-${other}`]) return [];
-    const size = this.facts.length;
-    const [first, second] = [one, other].map((view) => this.means.subarray(view * size, (view + 1) * size));
-    let [n, x, y, xx, yy, xy] = [0, 0, 0, 0, 0, 0];
-    for (let fact = 0; fact < size; fact++) {
-      if (!kept[fact] || Number.isNaN(first[fact] + second[fact])) continue;
-      const [a, b] = [first[fact], second[fact]];
-      [n, x, y, xx, yy, xy] = [n + 1, x + a, y + b, xx + a * a, yy + b * b, xy + a * b];
-    }
-    const spread = Math.sqrt((xx - (x * x) / n) * (yy - (y * y) / n));
-    const hit = spread > 1e-9 ? (xy - (x * y) / n) / spread : null;
-    const pair = (own, its) => ({ first: this.views[own].name, second: this.views[its].name, facts: n, hit });
-    return one === other ? [pair(one, one)] : [pair(one, other), pair(other, one)];
   }
 
   // The prediction that is wrong with the highest probability; undefined without any.

@@ -15,6 +15,12 @@ function markOf(evidence, view, fact) {
   return Number.isFinite(rank) ? `${mark} (${Number(rank.toFixed(1))})` : mark;
 }
 
+// The mark, and what was answered instead of the right answer.
+function markWithAnswer(evidence, view, fact) {
+  const instead = evidence.hit(view, fact) === 0 ? ` ${evidence.firstOf(view, fact)}` : "";
+  return isolated(markOf(evidence, view, fact) + instead, 120);
+}
+
 // --- columns
 // What the columns after the marks show: the most confident mistake, and how many of the shown runs are right.
 function mistakeText(evidence, choice, fact) {
@@ -39,13 +45,14 @@ function columns(evidence, choice) {
   });
   const first = { display: (name, _, fact) => opener(name, { fact: evidence.facts[fact] }) };
   const number = { type: "num", orderDataType: "fathom" };
+  const marked = (view) => ({ render: { display: (_, __, fact) => markWithAnswer(evidence, view, fact) } });
   const hidden = { visible: false };
   return [
     column(evidence.subjectOf, { render: first }),
     column(evidence.relationOf),
     column((fact) => evidence.golds(fact).join("; ")),
     column((fact) => evidence.facts[fact], hidden),
-    ...evidence.views.map((_, view) => column((fact) => markOf(evidence, view, fact), number)),
+    ...evidence.views.map((_, view) => column((fact) => markOf(evidence, view, fact), { ...number, ...marked(view) })),
     column((fact) => mistakeText(evidence, choice, fact), { ...number, ...hidden }),
     column((fact) => rightText(evidence, choice, fact), { ...number, ...hidden }),
     ...evidence.views.map((_, view) => column((fact) => evidence.firstOf(view, fact), hidden)),
@@ -105,10 +112,14 @@ function answerList(evidence, at) {
   const why = evidence.texts[evidence.reason[at]];
   if (why) return make("div", {}, prompt, make("p", { className: "unscored" }, isolated(`unscored: ${why}`)));
   const shown = evidence.confidence[at] === UNSURE ? (value) => value.toFixed(2) : percent;
-  const lines = evidence.answers(at).map(({ text, value, right }) => {
+  const line = ({ text, value, right }, more = {}) => {
     const suffix = value === null ? "" : ` ${shown(value)}`;
-    return make("li", { className: right ? "right" : "" }, isolated(text), suffix, right ? " ✓" : "");
-  });
+    return make("li", { className: right ? "right" : "", ...more }, isolated(text), suffix, right ? " ✓" : "");
+  };
+  const [lines, unlisted] = [evidence.answers(at).map((answer) => line(answer)), evidence.unlisted(at)];
+  // After the stored answers, with its rank as its number, or below the list if the rank is unknown.
+  const number = Math.round(Math.abs(evidence.rank[at]));
+  if (unlisted && number) lines.push(line(unlisted, { value: number + (evidence.rank[at] < 0 ? 1 : 0) }));
   const [rank, credit] = [evidence.rank[at], `credit ${percent(evidence.right[at])}`];
   const ranked = rank < 0 ? `beyond rank ${-rank}` : `rank of the right answer: ${Number(rank.toFixed(1))}`;
   const note = make("p", { className: "score" }, Number.isNaN(rank) ? credit : ranked);

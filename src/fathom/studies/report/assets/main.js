@@ -4,6 +4,7 @@ import { Choice, FILTERS } from "./choice.js";
 import { charts, ofAllRuns } from "./charts.js";
 import { compareTab } from "./compare.js";
 import { Facts } from "./facts.js";
+import { tellFacts } from "./telling.js";
 import { fillControls, moveTab, showTab, TABS } from "./controls.js";
 
 // Glue: a choice fills the tab that is shown; the others are filled when they are shown.
@@ -15,7 +16,7 @@ async function loadTables() {
   return (await import(URL.createObjectURL(code))).default;
 }
 
-function listen(choice, facts) {
+function listen(choice, factsTab) {
   const choose = (changes, going) => choice.set(ofAllRuns(changes), going);
   document.addEventListener("input", ({ target: { dataset, value } }) => {
     const { choice: name, side, run } = dataset;
@@ -25,20 +26,26 @@ function listen(choice, facts) {
   });
   document.addEventListener("click", ({ target }) => {
     const data = target.closest("button")?.dataset ?? {};
-    const { tab, cell, back, fact, chooses, theme, sort, close } = data;
+    const { tab, cell, back, fact, chooses, theme, sort, close, opens, by } = data;
     const toggle = (name, own) => choice.set({ [name]: choice.state[name][0] === own ? [] : [own] });
     if (theme) document.documentElement.dataset.theme = theme;
     if (tab) choice.set({ tab: tab === TABS[0] ? [] : [tab] });
     if (cell) toggle("cell", cell);
     if (sort) toggle("sort", sort);
-    if (fact) facts.toggle(fact);
-    if (close) facts.toggle(choice.state.open[0]);
+    if (opens) {
+      const none = Object.fromEntries(FILTERS.map((own) => [own, []]));
+      choice.set({ ...none, tab: ["evidence"], open: [opens], sort: [by] });
+      byId("fact")?.focus();
+      byId("fact")?.scrollIntoView({ block: "nearest" });
+    }
+    if (fact) factsTab().toggle(fact);
+    if (close) factsTab().toggle(choice.state.open[0]);
     if (chooses) choose({ [chooses]: [data.value] });
     if (back) choose(Object.fromEntries((back === "all" ? FILTERS : [back]).map((own) => [own, []])));
   });
   document.addEventListener("keydown", (event) => {
     moveTab(event, (name) => choice.set({ tab: name === TABS[0] ? [] : [name] }));
-    if (event.key === "Escape" && event.target.closest("#fact")) facts.toggle(choice.state.open[0]);
+    if (event.key === "Escape" && event.target.closest("#fact")) factsTab().toggle(choice.state.open[0]);
   });
   addEventListener("hashchange", () => {
     choice.state = choice.read();
@@ -64,14 +71,17 @@ async function start() {
       TABS.forEach((name) => stale.add(name));
     }
     if (stale.delete(shown)) await fill[shown]?.();
-    else if (shown === "evidence") facts.open();
+    else if (shown === "evidence") factsTab().open();
   }
 
   const choice = new Choice(evidence, () => (window.fathom.settled = change()));
-  const facts = new Facts(DataTable, evidence, choice);
-  const fill = { compare: compareTab(DataTable, evidence, choice), evidence: () => facts.fill() };
+  let facts; // its table takes as long to make as everything else
+  const factsTab = () => (facts ??= new Facts(DataTable, evidence, choice));
+  const fill = { compare: compareTab(DataTable, evidence, choice), evidence: () => factsTab().fill() };
   window.fathom = { evidence, choice, charts };
-  listen(choice, facts);
+  tellFacts(evidence);
+  listen(choice, factsTab);
+  addEventListener("beforeprint", factsTab);
   choice.change();
   await window.fathom.settled;
   if (choice.state.open.length) byId("fact")?.scrollIntoView();
