@@ -1,6 +1,7 @@
 """Facts in a table: subject, relation, answer and perhaps template, as spreadsheets and data frames write it."""
 
 import csv
+import gzip
 
 import pandas
 import polars
@@ -60,7 +61,7 @@ def test_columns_in_any_order_and_with_any_separator(tmp_path, delimiter, order,
     ("rows", "expected"),
     [
         (("subject,relation,object", "Kenya,capital,Nairobi"), ("facts.csv:1", "column answer is missing", "object")),
-        (("subject,relation,answer,answer", "a,b,c,d"), ("facts.csv:1", "two columns have the same name")),
+        (("subject,relation,answer,answer", "a,b,c,d"), ("facts.csv:1", "two columns are the answer")),
         ((HEADER, ROWS[0], "Chad,capital,,The capital of [X] is [Y]."), ("facts.csv:3", "'answer'", "not empty")),
         ((HEADER, ROWS[0], "Chad,,N'Djamena,"), ("facts.csv:3", "'relation'", "not empty")),
         ((HEADER, ROWS[0], "", "Korea, South,capital,Seoul,x"), ("facts.csv:4", "5 cells for 4 columns", "quote")),
@@ -88,7 +89,7 @@ def test_without_templates_the_relation_names_make_one(tmp_path, caplog):
     rows = ("Kenya,capital,Nairobi", "Chad,wasBornIn,N'Djamena", "Mali,located_in,Africa")
     data = read(table(tmp_path, "subject,relation,answer", *rows))
     assert [relation.templates[0].text for relation in data.relations.values()] == [
-        "The capital of [X] is [Y].", "[X] was born in [Y].", "[X] located in [Y].",
+        "The capital of [X] is [Y].", "[X] was born in [Y].", "[X] is located in [Y].",
     ]  # fmt: skip
     assert mentioned(caplog.text, "made of the names", "The capital of [X] is [Y].", "column 'template'")
     relations = [{"relation": row.split(",")[1], "templates": ["[X]: [Y]"]} for row in rows]
@@ -109,7 +110,7 @@ def test_data_frames_are_tables(make):
     data = read(make(TRIPLES))
     assert facts_of(data) == FACTS
     years = [query.groups["year"] for query in read(make(renamed(TRIPLES)), NAMES).queries]
-    assert years == ["1963.0" if make is pandas.DataFrame else "1963", "unknown"]  # pandas has no gaps in integers
+    assert years == ["1963", "unknown"]  # pandas makes floating numbers of integers with a gap
 
 
 def test_an_index_of_pandas_may_be_a_column():
@@ -121,10 +122,10 @@ def test_an_index_of_pandas_may_be_a_column():
 @pytest.mark.parametrize(
     ("frame", "columns", "expected"),
     [
-        (pa.table(TRIPLES).drop_columns("tail"), None, ("<data frame>", "column answer is missing", "--columns")),
+        (pa.table(TRIPLES).drop_columns("tail"), None, ("<data frame>", "column answer is missing", "columns={")),
         (pa.table({**TRIPLES, "tail": [["Nairobi"], ["Seoul"]]}), None, ("<data frame>:1", "'answer' must be text")),
         (pa.table({**TRIPLES, "tail": ["Nairobi", None]}), None, ("<data frame>:2", "'answer'", "not empty")),
-        (pa.table(TRIPLES), {"object": "tail"}, ("columns", "expected hrt, htr, or pairs of subject")),
+        (pa.table(TRIPLES), {"object": "tail"}, ("columns", "expected hrt, htr, or pairs")),
         (5, None, ("type int", "data frame")),
     ],
 )
@@ -150,10 +151,20 @@ def test_columns_of_other_names(tmp_path, ending):
 
 
 @pytest.mark.parametrize(
-    "columns", ["", "subject", "subject=", "subject=a,subject=b", "subject=a,object=b", "hrt,htr", "subject=a,"]
+    "columns",
+    [
+        "",
+        "subject",
+        "subject=",
+        "subject=a,subject=b",
+        "subject=a,answer=A",
+        "subject=a,object=b",
+        "hrt,htr",
+        "subject=a,",
+    ],
 )
 def test_columns_that_say_nothing(tmp_path, columns):
-    with pytest.raises(BadInput, match="columns: expected hrt, htr, or pairs of subject"):
+    with pytest.raises(BadInput, match="columns: expected hrt, htr, or pairs"):
         read(table(tmp_path, HEADER, *ROWS), columns)
 
 
@@ -161,6 +172,130 @@ def test_names_of_columns_are_for_tables(tmp_path):
     lines(tmp_path, "train.tsv", "Kenya\tcapital\tNairobi", "Chad\tcapital\tN'Djamena")
     with pytest.raises(BadInput, match="is of a table"):
         read(tmp_path, "subject=a,answer=b")
+
+
+@pytest.mark.parametrize(
+    ("header", "columns", "expected"),
+    [
+        ("subject,relation,answer", "subject=nope", ("no column nope", "found ['subject', 'relation', 'answer']")),
+        ("subject,relation,answer", "template=text", ("no column text",)),
+        ("subject,name,relation,answer", "subject=name", ("two columns are the subject: subject and name",)),
+        ("city,relation,answer", None, ("column subject is missing", "'city'", "--columns")),
+        ("city,relation,answer", "answer=city", ("two columns are the answer: city and answer",)),
+    ],
+)
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_columns_that_do_not_fit_are_named_as_the_table_names_them(tmp_path, ending, header, columns, expected):
+    frame = pandas.DataFrame([["Kenya", "capital", "Nairobi", "x"][: header.count(",") + 1]], columns=header.split(","))
+    file = tmp_path / f"t{ending}"
+    frame.to_parquet(file) if ending == ".parquet" else frame.to_csv(file, index=False)
+    _, faults = examine(file, columns)
+    [fault] = faults.found
+    assert mentioned(fault, *expected)
+
+
+def test_head_is_a_group_where_there_is_a_subject(tmp_path):
+    data = read(table(tmp_path, "head,subject,relation,answer", "x,Kenya,capital,Nairobi", "y,Chad,capital,N'Djamena"))
+    assert [query.groups["head"] for query in data.queries] == ["x", "y"]
+
+
+def test_names_of_frames_are_tidied_as_those_of_texts_are():
+    names = {
+        " Subject ": ["Kenya", "Chad"],
+        "relation": ["capital", "capital "],
+        "answer": ["Zu\u0308rich", " Z\u00fcrich"],
+    }
+    data = read(pa.table(names))
+    assert len(data.relations) == 1
+    assert [query.gold for query in data.queries] == [("Z\u00fcrich",)] * 2
+    assert any("differently" in note or "spelt" in note or "NFC" in note for note in data.notes)
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pa.array([2**62, 1], pa.timestamp("us")), "<value out of range: 4611686018427387904>"),
+        (pa.array([True, False]), "true"),
+        (pa.array([1.5, float("nan")]), "1.5"),
+        (pa.array(["a", "b"]).dictionary_encode(), "a"),
+    ],
+)
+def test_columns_of_any_type_are_groups(column, expected):
+    assert read(pa.table({**TRIPLES, "more": column})).queries[0].groups["more"] == expected
+
+
+def test_a_template_that_is_a_list_is_a_fault():
+    with pytest.raises(BadInput, match="'template' must be text"):
+        read(pa.table({**TRIPLES, "template": [["a"], ["b"]]}))
+
+
+def test_sentences_of_a_relation_are_not_replaced_by_a_made_template(tmp_path):
+    rows = (HEADER, "Kenya,capital,Nairobi,The city [Y] heads Kenya.", "Chad,capital,N'Djamena,")
+    _, faults = examine(table(tmp_path, *rows))
+    [fault] = faults.found
+    assert mentioned(fault, "'capital' has no template", "'sentences'")
+    data = read(table(tmp_path, *rows[:2], "Chad,capital,N'Djamena,The city [Y] heads Chad."))
+    assert data.relations["capital"].templates == ()
+
+
+def test_a_relation_that_is_a_statement_is_its_template(tmp_path):
+    data = read(
+        table(tmp_path, "subject,relation,answer", "Kenya,[X] lies in [Y].,Africa", "Chad,/place/part_of,Africa")
+    )
+    assert [relation.templates[0].text for relation in data.relations.values()] == [
+        "[X] lies in [Y].",
+        "[X] is part of [Y].",
+    ]
+    _, faults = examine(table(tmp_path, "subject,relation,answer", "Kenya,[X] lies,Africa"))
+    assert mentioned(faults.found[0], "facts.csv:2", "no [Y]")
+
+
+def test_subjects_of_one_name_are_told_apart_by_their_ids(tmp_path):
+    header = "subject,subject_id,relation,answer,template"
+    data = read(table(tmp_path, header, "Paris,Q1,in,France,[X] is in [Y].", "Paris,Q2,in,Texas,[X] is in [Y]."))
+    assert [query.known for query in data.queries] == [(), ()]
+
+
+def test_templates_belong_to_the_language_of_their_row(tmp_path):
+    header = "subject,language,relation,answer,template"
+    rows = (
+        "Kenia,de,capital,Nairobi,Die Hauptstadt von [X] ist [Y].",
+        "Kenya,en,capital,Nairobi,The capital of [X] is [Y].",
+    )
+    data = read(table(tmp_path, header, *rows))
+    asked = [[template.text for template in data.phrasings(query)] for query in data.queries]
+    assert asked == [["Die Hauptstadt von Kenia ist [Y]."], ["The capital of Kenya is [Y]."]]
+    lines(tmp_path, "relations.jsonl", {"relation": "capital", "templates": {"de": ["[X]: [Y]"], "en": ["[X]: [Y]"]}})
+    _, faults = examine(tmp_path)
+    assert mentioned(faults.found[0], "facts.csv:2", "a template, where relations.jsonl has templates by language")
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet", ".csv"])
+def test_a_language_without_a_template_is_a_fault(tmp_path, ending):
+    lines(tmp_path, "relations.jsonl", {"relation": "capital", "templates": {"de": ["[X]: [Y]"]}})
+    fact = {"subject": "Kenya", "relation": "capital", "answer": "Nairobi", "language": "fr"}
+    if ending == ".jsonl":
+        lines(tmp_path, "facts.jsonl", fact)
+    elif ending == ".csv":
+        table(tmp_path, ",".join(fact), ",".join(fact.values()))
+    else:
+        pq.write_table(pa.Table.from_pylist([fact]), tmp_path / "facts.parquet")
+    _, faults = examine(tmp_path)
+    assert any("has no template in 'fr'" in fault for fault in faults.found)
+
+
+def test_tables_by_other_endings(tmp_path):
+    table(tmp_path, HEADER, *ROWS, name="T.CSV")
+    with gzip.open(tmp_path / "t.csv.gz", "wb") as stream:
+        stream.write((tmp_path / "T.CSV").read_bytes())
+    assert facts_of(read(tmp_path / "T.CSV")) == facts_of(read(tmp_path / "t.csv.gz")) == FACTS
+
+
+def test_columns_of_a_folder_name_its_table(tmp_path):
+    file = table(tmp_path, "city,relation,answer", "Kenya,capital,Nairobi")
+    _, faults = examine(tmp_path, "subject=city")
+    [fault] = faults.found
+    assert mentioned(fault, "is of a table", f"give the file {file}")
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 from fathom.api.comparison import ComparisonRecord, record_of
 from fathom.results.claims import VERDICTS
 from fathom.results.compare import compare
+from fathom.results.junit import junit_of
 from tests.answerers import answered, world
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,11 +80,12 @@ def test_conditions_are_tests_of_a_junit_file(runs, fathom, tmp_path) -> None:
     file, paths = tmp_path / "junit.xml", [runs[name].path for name in ("reference", "same", "worse")]
     typed = ("compare", *paths, "--metrics", "accuracy", "--margin", "5", "--junit", file)
     for _ in range(2):
+        assert fathom(*typed, "--fail-if", "different")[0] == 3  # another verdict replaces the file
         assert fathom(*typed, "--fail-if", "worse")[0] == 3
         suite = ElementTree.parse(file).getroot()
         tests = {test.get("name"): test for test in suite}
         assert (suite.tag, suite.get("tests"), suite.get("failures")) == ("testsuite", "2", "1")
-        assert list(tests) == ["not same against reference: worse", "not worse against reference: worse"]
+        assert list(tests) == ["same against reference: worse", "worse against reference: worse"]
         failures = [test.find("failure") for test in suite]
         assert failures[0] is None
         assert failures[1] is not None
@@ -91,6 +93,15 @@ def test_conditions_are_tests_of_a_junit_file(runs, fathom, tmp_path) -> None:
     code, _, said = fathom(*typed)
     assert code == 2
     assert "--fail-if" in said
+    file.write_text("<testsuite name='mine'/>")
+    code, printed, _ = fathom(*typed, "--fail-if", "worse")
+    assert (code, printed, file.read_text()) == (2, "", "<testsuite name='mine'/>")
+
+
+def test_a_junit_file_has_no_control_characters() -> None:
+    suite = ElementTree.fromstring(junit_of({"m\x07 <\x1b: worse": (True, "m\x07 is worse")}))
+    assert suite[0].get("name") == "m\ufffd <\ufffd: worse"
+    assert suite[0][0].text == "m\ufffd is worse"
 
 
 @pytest.mark.parametrize("condition", ["worse", "not-equivalent"])

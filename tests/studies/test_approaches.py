@@ -365,7 +365,7 @@ def test_bad_rankings(make: Make) -> None:
 
 def test_models_of_one_last_name_keep_their_full_one(make: Make) -> None:
     runs = [make("x/m", "D", FREE, [1, 6]), make("y/m", "D", FREE, [1, 1])]
-    assert [score.model for score in rankings(runs).columns[0].scores] == ["models/x/m", "models/y/m"]
+    assert [score.model for score in rankings(runs).columns[0].scores] == ["x/m", "y/m"]
 
 
 # --- the same facts in two ways

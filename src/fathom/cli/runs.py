@@ -249,7 +249,7 @@ def metrics(options: MetricsOptions) -> None:
 
 def compare(options: CompareOptions, printed: TableOptions) -> None:
     from fathom.plans.comparison import analyse
-    from fathom.results.junit import junit_of
+    from fathom.results.junit import is_of_ours, junit_of
     from fathom.store.outputs import write_output
 
     if options.fail_if:  # other pairs would make the family larger, and decide nothing
@@ -258,6 +258,9 @@ def compare(options: CompareOptions, printed: TableOptions) -> None:
     comparison = analyse(options.runs, options)
     judged = comparison.judged(options.fail_if) if options.fail_if else {}
     failing = [condition for condition, (fails, _) in judged.items() if fails]
+    if options.junit is not None:
+        overwrite = printed.overwrite or is_of_ours(options.junit)
+        write_output(options.junit, junit_of(judged), overwrite=overwrite, recorded=False)
     if printed.format == "json":
         from fathom.api.comparison import record_of
 
@@ -265,8 +268,6 @@ def compare(options: CompareOptions, printed: TableOptions) -> None:
         printed.write(comparison, "compare")
     else:
         printed.present(comparison, "compare")
-    if options.junit is not None:
-        write_output(options.junit, junit_of(judged), overwrite=printed.overwrite, recorded=False)
     if failing:
         notes(failing)
         raise typer.Exit(FAILED)

@@ -44,7 +44,7 @@ class Opened:
         return not was_asked
 
     def data(self, data: str | Path | QuerySet, columns: str | None = None) -> QuerySet:
-        """Read a data set once. :param columns: order of the columns in files of triples."""
+        """Read a data set once. :param columns: of files of triples or a table."""
         if isinstance(data, QuerySet):
             return data
         key = str(data), columns

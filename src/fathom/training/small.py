@@ -177,6 +177,10 @@ def model_to_train(name: str, kind: str, seed: int) -> GivenModel:
     expected = {"causal": Attention.CAUSAL, "masked": Attention.BIDIRECTIONAL}.get(kind, Attention.SEQ2SEQ)
     if model.attention is not expected:
         raise BadInput(f"{name} is {model.attention}, --kind {kind} is not: give the kind of the model")
+    if kind == "t5" and model.tokenizer.convert_tokens_to_ids(SENTINELS[0]) in (None, model.tokenizer.unk_token_id):
+        raise BadInput(f"{name} has no token {SENTINELS[0]}, which --kind t5 needs: give the kind of the model")
+    if kind in ("masked", "bart") and model.tokenizer.mask_token_id is None:
+        raise BadInput(f"{name} has no mask token, which --kind {kind} needs: give the kind of the model")
     network = model.network
     if network.get_output_embeddings() is None:
         with torch.random.fork_rng(devices=[]):

@@ -229,7 +229,8 @@ def pretrain(
     :raises RunFailed: the loss became NaN. Nothing is written.
     """
     digest = None if data.graph is None else data.graph.content_hash
-    signature = signature_of("kgc pretrain", options.model_dump(mode="json"), files=sources, data=digest)
+    files = [*sources, *filter(None, [options.from_])]
+    signature = signature_of("kgc pretrain", options.model_dump(mode="json"), files=files, data=digest)
     graph = _check(data, options, obstacles(out, signature))
     with whole_folder(out, signature) as folder:
         return _pretrain_into(folder, graph, data.name, sources, options, on_progress)
@@ -256,7 +257,7 @@ def _pretrain_into(
     network = None if given is None else given.network
     trained = fitted(options, tokenizer, LONGEST, batches, len(batches.rows), on_progress, network)
     summary = {
-        "options": options.model_dump(mode="json"),
+        "options": options.model_dump(mode="json", exclude=set() if given is None else set(SHAPE)),
         "data": {"name": name, "content_hash": graph.content_hash},
         "sources": texts.read,
         "texts": len(texts.texts),

@@ -63,9 +63,9 @@ class PretrainOptions(BaseModel):
     max_tokens: int = opt(96, "Maximum tokens of a text; longer ones are cut.", ge=8)
     batch_tokens: int = opt(2048, "Tokens per step, including padding.", ge=96)
     learning_rate: Rate = Field(
-        default_factory=lambda given: 2e-4 if given.get("from_") else LEARNING_RATE.get(given.get("kind"), 1.0),
+        default_factory=lambda given: LEARNING_RATE.get(given.get("kind"), 1.0) * (0.1 if given.get("from_") else 1),
         description="Highest learning rate; by default "
-        f"{', '.join(f'{rate:g} ({kind})' for kind, rate in LEARNING_RATE.items())}, and 0.0002 with --from; t5: as a "
+        f"{', '.join(f'{rate:g} ({kind})' for kind, rate in LEARNING_RATE.items())}; a tenth with --from; t5: as a "
         "share of each weight matrix's root mean square (Adafactor).",
     )
     seed: Seed = opt(0, "Seed of every random choice.", Group.RUN)

@@ -93,6 +93,11 @@ def printable(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
+def ending_of(path: Path) -> str:
+    """Return the ending of a file's name, in lower case and without that of its packing: ".csv" of "a.CSV.gz"."""
+    return (path.with_suffix("") if path.suffix in PACKED else path).suffix.lower()
+
+
 def stands(path: Path) -> bool:
     """Return whether the path exists, even as a broken link, which reading then reports."""
     try:

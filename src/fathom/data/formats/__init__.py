@@ -89,7 +89,7 @@ def examine(data: str | Path | Frame, columns: str | Mapping[str, str] | None = 
         raise BadInput(f"columns: {error}") from error
     names, faults = renamed_columns(order), Faults()
     if not isinstance(data, str | Path):
-        return _examined(FRAME, native.read_table(FRAME, faults, names, frame_of(data)), faults)
+        return _examined(FRAME, native.read_table(FRAME, faults, names, frame_of(data), alone=True), faults)
     path = locate(data)
     if not path.name.strip("."):
         path = path.resolve()  # "." and ".." have no name for the data set
@@ -99,8 +99,14 @@ def examine(data: str | Path | Frame, columns: str | Mapping[str, str] | None = 
         faults.add(path, None, f"no format fits{_nearest(path)}")
         faults.found += FORMATS.faults  # one of them may be the one that is needed
         return None, faults
+    if names and not is_table:
+        instead = "" if (table := _table_in(path)) is None else f", or give the file {table}"
+        faults.add(path, None, f"--columns {columns} is of a table: leave it out{instead}")
+        return None, faults
     if is_table and layout is native.FORMAT:
-        queryset = native.read_table(path, faults, names, name=_name_of(data, path))
+        is_of_hub = str(data).startswith(HUB)
+        name = str(data).removeprefix(HUB).strip("/") if is_of_hub else path.stem
+        queryset = native.read_table(path, faults, names, name=name, alone=is_of_hub)
     elif layout is kg.FORMAT:
         queryset = kg.read_graph(path, faults, None if names else order)
     else:
@@ -108,8 +114,6 @@ def examine(data: str | Path | Frame, columns: str | Mapping[str, str] | None = 
     if columns is not None and layout is not kg.FORMAT and not names:
         message = f"--columns {columns} is of plain triples: leave it out of data in the layout {layout.name}"
         faults.add(path, None, message)
-    if names and not is_table:
-        faults.add(path, None, f"--columns {columns} is of a table (.csv, .tsv or .parquet): leave it out")
     return _examined(path, queryset, faults)
 
 
@@ -123,8 +127,9 @@ def _examined(path: Path, queryset: QuerySet | None, faults: Faults) -> tuple[Qu
     return replace(queryset, **about, notes=tuple(faults.notes)), faults
 
 
-def _name_of(data: str | Path, path: Path) -> str:
-    return str(data).removeprefix(HUB) if str(data).startswith(HUB) else path.stem
+def _table_in(path: Path) -> Path | None:
+    """Return the first table of facts in a folder."""
+    return next((file for file in sorted(path.iterdir()) if is_fact_table(file)), None) if path.is_dir() else None
 
 
 def _nearest(path: Path) -> str:
@@ -135,8 +140,8 @@ def _nearest(path: Path) -> str:
         return f": expected a .csv of subject, relation and answer, or {columns}{added}"
     there = [file.name for file in path.iterdir()]
     best, lacking = 0.0, f": see fathom data list; expected facts.jsonl, a .csv of facts, triples{added}"
-    if tables := [name for name in sorted(there) if is_fact_table(path / name)]:
-        lacking = f": to read facts from a table, give the file {path / tables[0]}"
+    if (table := _table_in(path)) is not None:
+        lacking = f": to read facts from a table, give the file {table}"
     for entry in FORMATS.entries():
         names = re.findall(r"[\w-]+\.(?:jsonl?|tsv|csv|txt|ya?ml)\b", entry.expects)
         similar = {name: alike(name, there, 1, cutoff=0.8) for name in names if name not in there}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fathom.base.errors import BadInput
+from fathom.base.progress import log
 from fathom.base.reading import first_few
 from fathom.data.formats.fact_table import TABLES
 
@@ -41,6 +42,7 @@ def _only_table(address: str, name: str) -> str:
     if len(tables) != 1:
         found = f"one of {first_few(tables)}" if tables else f"a file that ends in {', '.join(TABLES)}; it has none"
         raise BadInput(f"{address}: name the table, {address.rstrip('/')}/FILE: {found}")
+    log(f"{address}: {tables[0]}")
     return tables[0]
 
 

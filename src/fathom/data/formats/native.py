@@ -21,7 +21,7 @@ from fathom.base.reading import (
 )
 from fathom.base.reading.spelling import Spelling
 from fathom.data.formats.base import Draft, Format, check_answer_space, check_templates, texts_of, unscored_unless
-from fathom.data.formats.fact_table import FRAME, is_fact_table, read_fact_table, without_index
+from fathom.data.formats.fact_table import is_fact_table, read_fact_table, without_index
 from fathom.data.formats.rows import Columns, Row
 from fathom.data.prompts.questions import as_template
 from fathom.data.queries import SPLIT, CandidateSet, Query, QuerySet, Relation, cardinality_of
@@ -87,15 +87,17 @@ def read_table(
     names: Mapping[str, str] | None = None,
     frame: pa.Table | None = None,
     name: str | None = None,
+    alone: bool = False,
 ) -> QuerySet | None:
     """Read facts of a table, with ``relations.jsonl`` next to it if there is one; None after a fault.
 
     :param names: our names of columns by those of the table.
     :param frame: the table, if it is not in the file.
     :param name: of the data set; by default the file's.
+    :param alone: no other file is read.
     """
     relations = file.with_name(RELATIONS)
-    entries = _relation_entries(relations, faults) if file != FRAME and stands(relations) else {}
+    entries = _relation_entries(relations, faults) if not alone and stands(relations) else {}
     rows = read_fact_table(file, entries, faults, names, frame)
     return _queryset(name or file.stem, file, relations if entries else file, entries, rows, faults)
 
@@ -164,6 +166,7 @@ def _add_relation(draft: Draft, file: Path, line: int, entry: Json, facts: list[
     if not entry.get("templates") and not all(fact.row.get("sentences") for fact in facts):
         expected = "write at least one, or 'sentences' in each of its facts"
         faults.add(file, line, f"relation {id_!r} has no template: {expected}")
+        return
     spaces = _answer_spaces(file, line, entry, facts, faults)
     cardinality = cardinality_of(f"{fact.row.get('language')} {answer}" for fact in facts for answer in fact.answers)
     templates = tuple(map(Template, _by_language(entry.get("templates", [])).get("", ())))
@@ -313,7 +316,7 @@ def _queries(
             faults.add(file, fact.line, f"language {language!r}: {has}")
             continue
         texts = templates.get(language, []) if language else []
-        if not (fact.sentences or texts or relation.templates) and not is_fact_table(file):
+        if not (row.get("sentences") or texts or relation.templates):
             faults.add(file, fact.line, f"relation {relation.id!r} has no template in {language!r}")
         answers = _answers_in(file, fact, spaces[of_space], ids[of_space], faults)
         if answers is None:

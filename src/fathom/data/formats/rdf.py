@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from fathom.base.errors import optional
 from fathom.base.reading import Faults, Unreadable, opened, yaml_file
-from fathom.base.reading.files import PACKED
+from fathom.base.reading.files import ending_of
 from fathom.base.reading.spelling import tidy
 from fathom.data.formats.base import Format
 from fathom.data.formats.kg import graph_data, split_of
@@ -181,7 +181,7 @@ _REPORT_EVERY = 1 << 16
 
 def kind_of(file: Path) -> str | None:
     """Return pyoxigraph's format by a file's ending, compressed or not; None if it is not RDF."""
-    return KINDS.get(_ending(file))
+    return KINDS.get(ending_of(file))
 
 
 def conversion(file: Path, actual: str | None = None) -> str | None:
@@ -189,11 +189,11 @@ def conversion(file: Path, actual: str | None = None) -> str | None:
 
     :param actual: the ending that fits the content; by default the ending of the file.
     """
-    syntax = _NOT_RDF.get(actual or _ending(file))
+    syntax = _NOT_RDF.get(actual or ending_of(file))
     if syntax is None:
         return None
     stem = file.name.removesuffix(file.suffix)
-    target = f"{stem}{'-rdf' * (_ending(file) == '.ttl')}.ttl"
+    target = f"{stem}{'-rdf' * (ending_of(file) == '.ttl')}.ttl"
     return f"{syntax}, which is not read: convert it with ROBOT, robot convert --input {file.name} --output {target}"
 
 
@@ -248,16 +248,13 @@ def name_of(iri: str) -> str:
 
 def words_of(name: str) -> str:
     """Return the words of a name or IRI: "birthPlace" and ``…/birth_place`` → "birth place"."""
-    return _spaced(name_of(name) if "://" in name else name.replace("_", " ")).strip()
+    is_address = "://" in name or name.startswith("/")
+    return _spaced(name_of(name) if is_address else name.replace("_", " ")).strip()
 
 
 def one_line(text: str) -> str:
     """Remove breaks and repeated blanks."""
     return " ".join(text.split())
-
-
-def _ending(file: Path) -> str:
-    return (file.with_suffix("") if file.suffix in PACKED else file).suffix.lower()
 
 
 def _another_syntax(file: Path) -> str | None:

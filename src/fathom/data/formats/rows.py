@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from fathom.base.reading import (
@@ -144,13 +143,13 @@ def delimiter_of(text: str) -> str:
     return max(",;\t", key=text.partition("\n")[0].count)
 
 
-def header_fault(header: Sequence[str], columns: Iterable[str], expected: Iterable[str]) -> str:
-    """Return why a header cannot be used; "" if it can. :param expected: all columns that may be there."""
-    missing = [name for name in columns if name not in header]
-    if not missing and len(set(header)) == len(header):
-        return ""
+def _header(found: Sequence[str], columns: Iterable[str]) -> tuple[Sequence[str], str]:
+    """Return a header, and why it cannot be used; "" if it can."""
+    missing = [name for name in columns if name not in found]
+    if not missing and len(set(found)) == len(found):
+        return found, ""
     what = f"column {', '.join(missing)} is missing" if missing else "two columns have the same name"
-    return f"{what}: expected {', '.join(expected)}, found {shown(list(header))}"
+    return found, f"{what}: expected {', '.join(columns)}, found {shown(list(found))}"
 
 
 def read_cells(
@@ -158,26 +157,23 @@ def read_cells(
     columns: Columns,
     faults: Faults,
     delimiter: str = "\t",
-    expected: Iterable[str] = (),
-    names: Mapping[str, str] = MappingProxyType({}),
-    advice: str = "",
+    header_of: Callable[[Sequence[str]], tuple[Sequence[str], str]] | None = None,
 ) -> Iterator[tuple[int, Json]]:
     """Read lines below a header, quoted as CSV; numbers and lists are JSON. The case of the header does not matter.
 
     :param columns: kinds of the columns that must be there.
-    :param expected: all that may be there, for messages; by default *columns*.
-    :param names: our names of columns by those of the header.
-    :param advice: for a header that cannot be used.
+    :param header_of: returns our names of the columns, and why they cannot be used; "" if they can.
     """
     faults.read.add(file)
     spelling = Spelling(file, faults.respelt)
     reader = None
     try:
         reader = csv.DictReader(io.StringIO(read_text(file), newline=""), delimiter=delimiter, strict=True)
-        header = [tidy(name).casefold() for name in reader.fieldnames or ()]
-        header = reader.fieldnames = [names.get(name, name) for name in header]
-        if why := header_fault(header, columns, expected or columns):
-            faults.add(file, 1, "; ".join(filter(None, (why, advice))))
+        found = [tidy(name).casefold() for name in reader.fieldnames or ()]
+        header, why = _header(found, columns) if header_of is None else header_of(found)
+        reader.fieldnames = header
+        if why:
+            faults.add(file, 1, why)
             return
         for row in reader:
             cells = [cell for cell in (*row.values(), *(row.get(None) or ())) if isinstance(cell, str)]

@@ -29,9 +29,13 @@ def checked_columns(value: Any) -> Any:
         value = ",".join(f"{field}={name}" for field, name in value.items())
     if value is None or value in ORDERS:
         return value
-    fields = [pair.partition("=")[0].strip() for pair in str(value).split(",") if pair.partition("=")[2].strip()]
-    if len(fields) <= str(value).count(",") or not set(fields) <= set(TABLE_COLUMNS) or len(set(fields)) < len(fields):
-        raise ValueError(f"expected hrt, htr, or pairs of {', '.join(TABLE_COLUMNS)}: subject=…,relation=…,answer=…")
+    pairs = [pair.partition("=")[::2] for pair in str(value).split(",")]
+    fields, names = ([text.strip().casefold() for text in texts] for texts in zip(*pairs, strict=True))
+    is_each_once = len(set(fields)) == len(fields) == len(set(names))
+    if not all(names) or not set(fields) <= set(TABLE_COLUMNS) or not is_each_once:
+        raise ValueError(
+            f"expected hrt, htr, or pairs, each name once, of {', '.join(TABLE_COLUMNS)}: subject=…,relation=…,answer=…"
+        )
     return str(value)
 
 
