@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 from typer.testing import CliRunner
 
-from fathom.base.errors import BadInput
+from fathom.base.errors import BadInput, MadeBefore
 from fathom.cli import make_app
 from fathom.data.formats import read
 from fathom.data.queries import QuerySet
@@ -334,6 +335,24 @@ def test_weights_that_cannot_be_trained_further(data: QuerySet, tmp_path: Path, 
         pretrain(data, [], PretrainOptions(**options), Path("out"))
     assert mentioned(str(raised.value), *expected)
     assert not Path("out").exists()
+
+
+def test_a_model_without_sentinels_is_no_t5(data: QuerySet, tmp_path: Path) -> None:
+    pretrain(data, [], PretrainOptions(kind="bart", max_texts=10, **SMALL), tmp_path / "bart")
+    with pytest.raises(BadInput, match="<extra_id_0>"):
+        pretrain(data, [], PretrainOptions(kind="t5", from_=str(tmp_path / "bart")), tmp_path / "out")
+
+
+def test_other_weights_in_the_same_folder_are_another_call(data: QuerySet, tmp_path: Path) -> None:
+    pretrain(data, [], PretrainOptions(kind="masked", max_texts=10, **SMALL), tmp_path / "base")
+    further = PretrainOptions(kind="masked", max_texts=10, from_=str(tmp_path / "base"))
+    pretrain(data, [], further, tmp_path / "out")
+    with pytest.raises(MadeBefore):
+        pretrain(data, [], further, tmp_path / "out")
+    shutil.rmtree(tmp_path / "base")
+    pretrain(data, [], PretrainOptions(kind="masked", max_texts=10, seed=1, **SMALL), tmp_path / "base")
+    with pytest.raises(BadInput):
+        pretrain(data, [], further, tmp_path / "out")
 
 
 @pytest.mark.slow
