@@ -15,6 +15,7 @@ import pytest
 
 from fathom.base.errors import BadInput, RunFailed
 from fathom.data.formats import read
+from fathom.data.selection.filters import select
 from fathom.plans.execution import carry_out
 from fathom.plans.file import read_plan
 from fathom.plans.forecast import run_states
@@ -368,6 +369,10 @@ FAULTS = {
         ["plan.yaml:10", "vocabulary/a/capitals/limit=5"],
     ),
     "a: models/a": ("../a: models/a", ["plan.yaml:3", "../a"]),
+    "statement, templates": (
+        "statement, add_candidates: {data: nowhere}, templates",
+        ["plan.yaml:8", "{data: NAME}", "capitals, currencies", "nowhere"],
+    ),
 }
 
 
@@ -393,6 +398,20 @@ def test_all_faults_at_once_and_foreign_folders(fathom: Command, plan: Path, tmp
     assert code == 2
     assert "full" in log
     assert {file.name for file in (tmp_path / "full").iterdir()} == {"letter.txt"}
+
+
+def test_candidates_of_other_data_of_the_plan_are_added(plan: Path, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "facts.csv").write_text("subject,relation,answer\nx,r,Atlantis\ny,r,Paris\n")
+    only(plan, "  s: {probe: statement, models: a, data: capitals, add_candidates: {data: more}}")
+    plan.write_text(plan.read_text().replace("data:\n", "data:\n  more: more\n", 1))
+    monkeypatch.chdir("/")
+    [run] = read_plan(plan, tmp_path / "out").runs
+    assert run.step.options.add_candidates == tmp_path / "more"
+    selected = select(read("geography"), run.step.options).data
+    [space] = {query.candidates for query in selected.queries}
+    names = selected.candidates[space].names
+    assert names.count("Atlantis") == names.count("Paris") == 1
 
 
 def test_planning_five_hundred_runs_takes_two_seconds(plan: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from fathom.base.errors import BadInput, alike, refuse
 from fathom.base.options import Given, Options, nearest, option_faults, options_of
+from fathom.base.reading import shown
 from fathom.data.formats import locate
 from fathom.plans.claims import PlannedClaim, plan_claims
 from fathom.plans.content import (
@@ -118,6 +119,10 @@ def _check_names(content: PlanContent, faults: PlanFaults) -> None:
             faults.add(("runs", name, "repeats"), "equal runs have equal numbers: add exclusive: true to measure times")
 
 
+ADDED = "add_candidates"
+"""The option that may name data of the plan."""
+
+
 class PlannedRuns:
     """The runs of a plan, expanded. :param base: folder of the file, to which paths are relative."""
 
@@ -203,10 +208,20 @@ class PlannedRuns:
     def _options(self, entry: Entry, layers: Sequence[tuple[Where, Given]]) -> Any:
         """Return the options of a run, in which later layers win; None, with faults, if some are wrong."""
         merged = {name: value for _, layer in layers for name, value in layer.items()}
+        if isinstance(merged.get(ADDED), dict):
+            where = next(place for place, layer in reversed(layers) if ADDED in layer)
+            merged[ADDED] = self._place_of(merged[ADDED], (*where, ADDED))
         for where, name in ((place, name) for name in FOR_ALL for place, layer in layers if name in layer):
             self.faults.add((*where, name), f"it is for all runs: give --{name} to fathom plan")
         given = with_paths(entry.options, merged, self.base) | dict.fromkeys(["part"])
         return self.parse(entry.options, f"{entry.name} probe", given, layers)
+
+    def _place_of(self, named: Given, where: Where) -> str | None:
+        """Return where the data of ``{data: NAME}`` lie; None, with a fault, if the plan has none of this name."""
+        if named.keys() == {"data"} and named["data"] in self.data:
+            return absolute(self.data[named["data"]])
+        self.faults.add(where, f"expected a path or {{data: NAME}} of {', '.join(self.data)}, found {shown(named)}")
+        return None
 
     def parse(
         self, kind: type[Options], what: str, given: Given, layers: Sequence[tuple[Where, Given]]

@@ -109,7 +109,7 @@ class SelectionOptions(BasicSelectionOptions):
     )
     add_candidates: Path | None = opt(
         None,
-        "File with more candidates, one name per line.",
+        "File with more candidates, one name per line, or a data folder whose candidates are added.",
         CIRCUMSTANCE,  # its content is part of the identity, its path is not
     )
 

@@ -25,8 +25,8 @@ def pooled(
 
     :param pool: None: unmodified; ``relation``: likewise, of a graph the relation's tails (heads) in any split;
         ``data``: those of all relations together; or a file of names, one per line.
-    :param add: a file of further names. A known name is that entity (or entities); an unknown name is an entity with
-        the name as its id.
+    :param add: a file of further names, or a folder of data whose candidates are added. A known name is that entity
+        (or entities); an unknown name is an entity with the name as its id.
     :returns: also the number of candidates that a list removed, and of its duplicate lines.
     :raises BadInput: a file that is unreadable or has no name; a knowledge graph and other candidates than its own.
     """
@@ -52,7 +52,10 @@ def pooled(
         spaces = dict.fromkeys(data.candidates, listed)
         counts = {"pool": sum(id_ not in listed.position for id_ in all_candidates.ids), "doubles_in_pool": doubles}
     if add is not None:
-        more, counts["doubles_in_add_candidates"] = _listed(add, all_candidates, "--add-candidates")
+        if add.is_dir():
+            more, _ = _candidates_of(add, _names_in_data(add), all_candidates)
+        else:
+            more, counts["doubles_in_add_candidates"] = _listed(add, all_candidates, "--add-candidates")
         spaces = {name: _union(space.name, (space, more)) for name, space in spaces.items()}
     queries = tuple(moved(query, spaces[query.candidates]) for query in queries)
     return replace(data, queries=queries, candidates={space.name: space for space in spaces.values()}), queries, counts
@@ -96,8 +99,20 @@ def _listed(file: Path, known: CandidateSet, option: str) -> tuple[CandidateSet,
         raise BadInput(f"{option} {file}:{longest}: {NAME.fault()}")
     if not names:
         raise BadInput(f"{option} {file}: no names; expected one per line")
+    return _candidates_of(file, names, known)
+
+
+def _names_in_data(folder: Path) -> list[str]:
+    """Return the names of all candidates of a data set. :raises BadInput: it cannot be read."""
+    from fathom.data.formats import read
+
+    return [name for space in read(folder).candidates.values() for _, name in space.named()]
+
+
+def _candidates_of(source: Path, names: Sequence[str], known: CandidateSet) -> tuple[CandidateSet, int]:
+    """Return names as candidates, under the ids of known ones, and the number of doubles."""
     ids_of: dict[str, list[str]] = {}
     for id_, name in known.named():
         ids_of.setdefault(name, []).append(id_)
     listed = {id_: name for name in dict.fromkeys(names) for id_ in ids_of.get(name, [name])}
-    return CandidateSet(file.stem, tuple(listed), tuple(listed.values())), len(names) - len(set(names))
+    return CandidateSet(source.stem, tuple(listed), tuple(listed.values())), len(names) - len(set(names))
