@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from fathom.base.errors import BadInput
+from fathom.data.folds import FOLD
 from fathom.data.formats import read
 from fathom.data.formats.ontoprobe import read_patterns
 from fathom.data.prompts.entailment import (
@@ -34,7 +35,6 @@ from fathom.data.prompts.entailment import (
 )
 from fathom.data.prompts.ontology import RULES
 from fathom.data.selection.filters import select
-from fathom.data.selection.folds import FOLD
 from fathom.data.selection.options import Selection
 from fathom.data.templates import capitalized
 from fathom.engine.models.base import Attention

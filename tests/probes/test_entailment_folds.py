@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 
 import fathom.probes.entailment as asking
 from fathom.base.errors import BadInput
+from fathom.data.folds import FOLD, folds_of_queries, taught
 from fathom.data.formats import read
-from fathom.data.selection.folds import FOLD, folds_of_queries, taught
 from fathom.engine.models.base import Attention
 from fathom.probes.options import OntologyOptions
 from fathom.probes.run import RunRequest, run

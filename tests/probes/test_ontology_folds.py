@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fathom.base.errors import BadInput
+from fathom.data.folds import folds_of_queries, with_folds
 from fathom.data.formats import read
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
-from fathom.data.selection.folds import folds_of_queries, with_folds
 from fathom.data.templates import Template
 from fathom.probes import ontology
 from fathom.probes.options import OntologyOptions

@@ -24,10 +24,10 @@ from fathom.base.errors import BadInput
 from fathom.base.options import FOLDS
 from fathom.base.progress import Progress
 from fathom.base.reading import read_bytes, stands, tensors_file
+from fathom.data.folds import FOLD, taught
 from fathom.data.prompts.entailment import CONJUNCTION, RuleWording, TokenStart, W, X, Y, Z, sources
 from fathom.data.prompts.ontology import RULES
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
-from fathom.data.selection.folds import FOLD, taught
 from fathom.data.templates import Prompt, Template, capitalized
 from fathom.engine.models.base import Attention, Model
 from fathom.engine.scoring.pseudowords import (

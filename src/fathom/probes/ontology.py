@@ -26,9 +26,9 @@ from fathom.base.errors import BadInput, refuse
 from fathom.base.options import EVERYTHING, FOLDS, typed
 from fathom.base.progress import Progress
 from fathom.base.reading import Faults, read_json_lines, stands
+from fathom.data.folds import FOLD, LEAST, folds_of_queries, taught, with_folds
 from fathom.data.prompts.ontology import HIERARCHIES, TASKS
 from fathom.data.queries import Query, QuerySet
-from fathom.data.selection.folds import FOLD, LEAST, folds_of_queries, taught, with_folds
 from fathom.data.templates import SUBJECT, Prompt, Template
 from fathom.engine.models.base import Model
 from fathom.engine.scoring.slots import CandidateTokens, Slot, SlotScoring, encode_slots, slot_scores

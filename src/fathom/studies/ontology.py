@@ -13,9 +13,9 @@ import numpy as np
 
 from fathom.base.errors import BadInput, all_of, refuse
 from fathom.base.options import FOLDS
+from fathom.data.folds import folds_of
 from fathom.data.hierarchy import KINDS, RIGHT, Above, kind_of_answer
 from fathom.data.prompts.ontology import TASKS
-from fathom.data.selection.folds import folds_of
 from fathom.results.baselines import verdict_text
 from fathom.results.claims import Claim, Decision, decide
 from fathom.results.estimates import Estimate, combined, mean

@@ -19,9 +19,9 @@ from fathom.data.formats.fact_table import FRAME, Frame, frame_of, is_fact_table
 from fathom.data.formats.hub import HUB, table_of
 from fathom.data.formats.published_sets import MAKE, READERS
 from fathom.data.formats.tables import Record, Table
+from fathom.data.order import checked_columns
 from fathom.data.published import catalogue, fetchable, fetched
 from fathom.data.queries import QuerySet
-from fathom.data.selection.options import checked_columns
 
 _BY_FOLDER = (bear, ontoprobe, choices, native, lama)
 _TABLES = [

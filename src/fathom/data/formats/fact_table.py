@@ -20,7 +20,7 @@ from fathom.base.reading.spelling import Spelling, tidy
 from fathom.data.formats.base import check_templates
 from fathom.data.formats.rdf import words_of
 from fathom.data.formats.rows import Row, beginning, delimiter_of, read_cells
-from fathom.data.selection.options import TABLE_COLUMNS
+from fathom.data.order import TABLE_COLUMNS
 from fathom.data.templates import ANSWER, SUBJECT
 
 if TYPE_CHECKING:

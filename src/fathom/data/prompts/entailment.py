@@ -32,9 +32,9 @@ from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
 
+from fathom.data.folds import FOLD
 from fathom.data.prompts.ontology import CLASSES, LIMITED, PROPERTIES, RULES, Patterns, one_of, with_article
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
-from fathom.data.selection.folds import FOLD
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, capitalized
 
 X, Y = "<x>", "<y>"

@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fathom.base.options import CIRCUMSTANCE, EVERYTHING, LATER, Group, Names, Seed, opt, separated
+from fathom.data.order import checked_columns
 
 Reading = Literal["auto", "template-based", "template-free"]
 Alteration = Literal["no", "negated", "misprimed", "paraphrased", "truncated", "no-subject"]
-ORDERS = ("hrt", "htr")
-"""Columns of triples: head, relation, tail; or head, tail, relation, as FB15k and WN18 were first published."""
-TABLE_COLUMNS = ("subject", "relation", "answer", "template", "id", "subject_id", "answer_id", "language")
-"""Columns of a table of facts that are no groups."""
 Words = Annotated[tuple[str, ...], BeforeValidator(separated)]
 Directions = Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(separated), Field(min_length=1)]
-
-
-def checked_columns(value: Any) -> Any:
-    """Return an order of triples, or pairs such as "subject=s,answer=o", given as text or as a mapping.
-
-    :raises ValueError: neither.
-    """
-    if isinstance(value, Mapping):
-        value = ",".join(f"{field}={name}" for field, name in value.items())
-    if value is None or value in ORDERS:
-        return value
-    pairs = [pair.partition("=")[::2] for pair in str(value).split(",")]
-    fields, names = ([text.strip().casefold() for text in texts] for texts in zip(*pairs, strict=True))
-    is_each_once = len(set(fields)) == len(fields) == len(set(names))
-    if not all(names) or not set(fields) <= set(TABLE_COLUMNS) or not is_each_once:
-        raise ValueError(
-            f"expected hrt, htr, or pairs, each name once, of {', '.join(TABLE_COLUMNS)}: subject=…,relation=…,answer=…"
-        )
-    return str(value)
-
 
 Columns = Annotated[
     str | None,

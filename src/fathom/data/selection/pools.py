@@ -12,6 +12,7 @@ from fathom.base.errors import BadInput
 from fathom.base.reading import Unreadable, read_text
 from fathom.base.reading.bounds import NAME
 from fathom.base.reading.spelling import tidy
+from fathom.data.formats import read
 from fathom.data.graph.queries import EntityCandidates, GraphQuerySet, candidate_set
 from fathom.data.queries import CandidateSet, Direction, Query, QuerySet, unrankable
 
@@ -104,8 +105,6 @@ def _listed(file: Path, known: CandidateSet, option: str) -> tuple[CandidateSet,
 
 def _names_in_data(folder: Path) -> list[str]:
     """Return the names of all candidates of a data set. :raises BadInput: it cannot be read."""
-    from fathom.data.formats import read
-
     return [name for space in read(folder).candidates.values() for _, name in space.named()]
 
 

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from fathom.base.errors import BadInput, all_of, refuse
 from fathom.base.options import EVERYTHING, FOLDS
 from fathom.base.progress import log
+from fathom.data import folds
 from fathom.data.formats import locate, read
 from fathom.data.formats.ontology import Hierarchy, read_hierarchy
 from fathom.data.formats.ontoprobe import PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.data.prompts.entailment import SUBSETS, WORDINGS, RuleWording, items, sources
 from fathom.data.prompts.ontology import ENOUGH_ITEMS, RULES, TASKS, Patterns, few_items
 from fathom.data.queries import QuerySet
-from fathom.data.selection import folds
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.engine.models.base import Attention, Model

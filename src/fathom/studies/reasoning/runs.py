@@ -26,6 +26,7 @@ from pydantic import Field
 
 from fathom.base.errors import BadInput
 from fathom.base.options import CIRCUMSTANCE, EVERYTHING, FOLDS
+from fathom.data.folds import all_with_folds, folds_of_queries
 from fathom.data.prompts.choices import OPTIONS, Choices, choices
 from fathom.data.prompts.entailment import (
     ABSENT,
@@ -40,7 +41,6 @@ from fathom.data.prompts.nonce import NonceWords, excerpt_of
 from fathom.data.prompts.ontology import RULES, TEMPLATES
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import select
-from fathom.data.selection.folds import all_with_folds, folds_of_queries
 from fathom.data.selection.options import Selection
 from fathom.data.templates import SUBJECT
 from fathom.engine.models.base import Attention, Model
