@@ -7,7 +7,7 @@ logs BEAR or an exported task.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,15 +15,15 @@ import numpy as np
 
 from fathom._version import VERSION
 from fathom.base.errors import BadInput
-from fathom.base.reading import Faults, Json, first_few, read_json_lines, repetition, shown, stands
-from fathom.base.reading.objects import Object, object_faults
+from fathom.base.reading import Faults, Json, first_few, shown, stands
+from fathom.base.reading.objects import object_faults
 from fathom.data.formats import read
 from fathom.data.formats.base import read_object
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.engine.scoring.rows import Columns, PromptedQuery, score_columns
 from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
-from fathom.probes.run.logs import HarnessResults, HarnessRow, QuizRelation, QuizRow
+from fathom.probes.run.logs import HarnessResults, HarnessRow, QuizRelation, QuizRow, RowChecker, ScoredQuery
 from fathom.probes.run.setup import declarations, digest_of, tables
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import Scoring
@@ -42,52 +42,6 @@ _REDUCTIONS = ("sum", "mean")
 _PROBE = PROBES["statement"]
 """The probe that makes the same scores."""
 _SHARD = "all"
-
-
-class ScoredQuery(NamedTuple):
-    """A query in one template. :param scores: of all candidates, in nats, by the name of the scoring."""
-
-    query: Query
-    template: int
-    scores: Mapping[str, Sequence[float]]
-
-
-class RowChecker:
-    """The lines of a file of results: each must be as declared, new, and of the data set."""
-
-    def __init__(self, file: Path, data: QuerySet, faults: Faults, kind: type[Object]) -> None:
-        self.file, self.data, self.faults, self.kind = file, data, faults, kind
-        self.lines: dict[tuple[str, int], int] = {}
-
-    def rows(self) -> Iterator[tuple[int, int, Json]]:
-        """Yield (number of the object, line number, object) of lines as declared; the others become faults."""
-        for number, (line, row) in enumerate(read_json_lines(self.file, {}, self.faults)):
-            if found := object_faults(self.file, self.kind, row, most=1, line=line):
-                self.faults.found += found
-            else:
-                yield number, line, row
-
-    def accepts(self, row: ScoredQuery, line: int, texts: Collection[str], gold: Collection[str]) -> bool:
-        """Return whether a row can be part of a run; else add a fault.
-
-        :param texts: the template, or statements of answers, in the log.
-        :param gold: ids of gold answers in the log.
-        """
-        phrasings, name = self.data.phrasings(row.query), f"query {row.query.id} in template {row.template}"
-        asked = phrasings[row.template : row.template + 1]
-        answers = self.data.candidates[row.query.candidates].names
-        statements = (one.fill(row.query.subject, answer).text for one in asked for answer in answers)
-        expected = [*(one.text for one in asked), *statements]
-        why = repetition(self.lines, (row.query.id, row.template), line, name)
-        if not asked:
-            why = f"{name}: expected a template from 0 to {len(phrasings) - 1}"
-        elif not set(texts) <= set(expected):
-            why = f"{name}: expected the text {expected[0]!r}, found {first_few(texts)}"
-        elif not set(gold) <= set(row.query.gold):
-            why = f"{name}: expected the gold answer {first_few(row.query.gold)}, found {first_few(gold)}"
-        if why:
-            self.faults.add(self.file, line, why)
-        return not why
 
 
 class Results(NamedTuple):
