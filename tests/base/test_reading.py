@@ -490,7 +490,7 @@ ALLOWED = {
     "fathom/store/files.py": {"open": "writes"},
     "fathom/store/journal.py": {"open": "writes"},
     "fathom/store/vectors.py": {"np.load": GUARDED},
-    "fathom/training/saving.py": {"torch.load": GUARDED, "load_model": GUARDED},
+    "fathom/training/saving.py": {"open": "writes", "torch.load": GUARDED, "load_model": GUARDED},
     "fathom/data/columns.py": {"pa.csv.read_csv": GUARDED},
 }
 """By file and call, with the reason."""

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from fathom.base.errors import BadInput, MadeBefore, RunFailed
+from fathom.store.files import written_by_libraries
 from fathom.store.locks import AT_WORK, exclusive_folder
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 from tests.answerers import EVEN, answered, at_random, world
@@ -249,3 +250,24 @@ def test_vectors_say_why_they_cannot_be_written(tmp_path):
     assert "RunFailed: cannot write" in done.stderr
     assert "File too large" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_checkpoints_say_why_they_cannot_be_written(tmp_path):
+    """torch writes into a name by itself, and then says at which position it is instead of why."""
+    script = (
+        "import resource, signal, sys; import torch; from pathlib import Path; "
+        "from fathom.training.saving import TrainingFolder; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
+        "TrainingFolder(Path(sys.argv[1])).keep_checkpoint({'weights': torch.zeros(64, 64)})"
+    )
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=False)
+    assert "RunFailed: cannot write" in done.stderr
+    assert "File too large" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_under_a_library_in_rust(tmp_path):
+    with pytest.raises(RunFailed, match="No space left"), written_by_libraries(tmp_path):
+        raise Exception("No space left on device (os error 28)")  # as tokenizers raises it
+    with pytest.raises(KeyError), written_by_libraries(tmp_path):
+        raise KeyError("a mistake of ours")

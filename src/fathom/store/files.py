@@ -51,6 +51,20 @@ def whole_file(path: Path) -> Iterator[Path]:
             os.close(descriptor)
 
 
+@contextmanager
+def written_by_libraries(folder: Path) -> Iterator[None]:
+    """Let a library write into a folder. Those in Rust have errors of their own for a full disk.
+
+    :raises RunFailed: the disk is full or the folder cannot be written to.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, OSError) and "(os error " not in str(error):
+            raise
+        raise RunFailed(f"cannot write into {folder}: {error}; finished work is kept") from error
+
+
 def sync(file: Path) -> None:
     with file.open("rb+") as opened:
         os.fsync(opened.fileno())

@@ -68,8 +68,9 @@ class TrainingFolder:
 
     def keep_checkpoint(self, state: State) -> None:
         """Write a checkpoint. :raises RunFailed: it cannot be written; the previous one remains."""
-        with whole_tensors(self._checkpoint) as temporary:
-            torch.save(state, temporary)
+        # Into a name, torch writes by itself, and does not say that a disk is full.
+        with whole_tensors(self._checkpoint) as temporary, temporary.open("wb") as file:
+            torch.save(state, file)
 
     def checkpoint(self, device: torch.device) -> State | None:
         """Read the checkpoint, if there is one, with its tensors on *device*."""

@@ -38,7 +38,7 @@ from fathom.engine.scoring.rows import RankResult, Ranks
 from fathom.probes.base import Facts
 from fathom.results.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.store import manifest as store
-from fathom.store.files import clear_temporaries, refuse_foreign_files, write_json
+from fathom.store.files import clear_temporaries, refuse_foreign_files, write_json, written_by_libraries
 from fathom.store.folder import compared, differences
 from fathom.store.locks import AT_WORK, exclusive_folder
 from fathom.store.manifest import LINK
@@ -384,7 +384,8 @@ def _train(folder: Path, manifest: Manifest, predictor: Predictor, progress: Pro
         if manifest["ended"].get("failed"):
             raise NotANumber(f"{manifest['ended']['why']}; to train anew choose another --out")
         return manifest
-    predictor.describe(folder)
+    with written_by_libraries(folder):
+        predictor.describe(folder)
     try:
         manifest["ended"] = predictor.train(folder, progress)
     except NotANumber as error:
