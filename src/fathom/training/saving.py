@@ -40,7 +40,8 @@ def whole_tensors(path: Path) -> Iterator[Path]:
         with whole_file(path) as temporary:
             yield temporary
     except (RuntimeError, SafetensorError) as error:
-        raise RunFailed(f"cannot write {path}: {str(error).splitlines()[0]}; what is finished is kept") from error
+        reason = error.__context__ if isinstance(error.__context__, OSError) else error  # torch fails again at the end
+        raise RunFailed(f"cannot write {path}: {str(reason).splitlines()[0]}; what is finished is kept") from error
 
 
 class TrainingFolder:
