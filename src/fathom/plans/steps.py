@@ -18,7 +18,7 @@ from fathom.data.queries import QuerySet
 from fathom.probes import Entry
 from fathom.probes.models import loading_key, open_model
 from fathom.probes.options import ProbeOptions
-from fathom.store.files import write_json
+from fathom.store.files import is_of_disk, write_json
 from fathom.store.folder import SECONDS, RunFolder
 
 if TYPE_CHECKING:
@@ -172,10 +172,10 @@ class Step:
 
 
 def _may_pass(error: BaseException | None) -> bool:
-    """Return whether a disk or a server was the reason. Libraries in Rust have their own errors for a full disk."""
+    """Return whether a disk or a server was the reason."""
     if isinstance(error, BadInput) or error is None:
         return False
-    return isinstance(error, OSError) or "(os error " in str(error) or _may_pass(error.__cause__)
+    return is_of_disk(error) or _may_pass(error.__cause__)
 
 
 def read_object(file: Path) -> Json:

@@ -51,16 +51,21 @@ def whole_file(path: Path) -> Iterator[Path]:
             os.close(descriptor)
 
 
+def is_of_disk(error: BaseException) -> bool:
+    """Return whether the system has refused to read or write. Libraries in Rust say so in a text alone."""
+    return isinstance(error, OSError) or "(os error " in str(error)
+
+
 @contextmanager
 def written_by_libraries(folder: Path) -> Iterator[None]:
-    """Let a library write into a folder. Those in Rust have errors of their own for a full disk.
+    """Let a library write into a folder.
 
     :raises RunFailed: the disk is full or the folder cannot be written to.
     """
     try:
         yield
     except Exception as error:
-        if not isinstance(error, OSError) and "(os error " not in str(error):
+        if not is_of_disk(error):
             raise
         raise RunFailed(f"cannot write into {folder}: {error}; finished work is kept") from error
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from fathom._version import VERSION
 from fathom.base.errors import BadInput, MadeBefore, RunFailed
 from fathom.base.reading import Json, Unreadable, as_read_back, json_file, stands
-from fathom.store.files import OWNERS, check_name, file_digest, make_folder, sync, whole_file, write_json
+from fathom.store.files import OWNERS, check_name, file_digest, is_of_disk, make_folder, sync, whole_file, write_json
 from fathom.store.locks import AT_WORK, lock_alone
 
 MADE = ".made"
@@ -45,7 +45,7 @@ def whole_folder(path: Path, signature: Json | None = None) -> Iterator[Path]:
     except OSError as error:
         raise RunFailed(f"cannot write {path}: {error.strerror or error}; nothing is left of it") from error
     except Exception as error:
-        if "(os error " not in str(error):  # how libraries in Rust, such as safetensors, report a full disk
+        if not is_of_disk(error):
             raise
         raise RunFailed(f"cannot write {path}: {error}; nothing is left of it") from error
 

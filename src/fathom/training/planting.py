@@ -233,8 +233,7 @@ def _plant_into(
     tokenizer = _tokenizer(queryset, options) if base is None else base.tokenizer
     batches = Statements(readings_of(queryset, options, planting.design, planting.prompts), options, tokenizer)
     longest = int(batches.lengths.max())
-    network = None if base is None else base.network
-    trained = fitted(options, tokenizer, longest, batches, batches.steps, on_progress, network, checkpoints)
+    trained = fitted(options, tokenizer, longest, batches, batches.steps, on_progress, base, checkpoints)
     window = getattr(trained.network.config, "max_position_embeddings", 512)  # T5 has none
     save(trained.network, tokenizer, None if base else window, folder)
     write_json_lines(folder / FILE, _ledger(queryset, planting, batches.exposures()))

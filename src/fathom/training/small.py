@@ -196,12 +196,12 @@ def fitted(
     batches: Iterable[Batch],
     steps: int,
     on_progress: OnProgress | None,
-    base: PreTrainedModel | None = None,
+    base: GivenModel | None = None,
     folder: TrainingFolder | None = None,
 ) -> TrainedNetwork:
     """Train a network on all *batches*, without changing the caller's random numbers.
 
-    :param base: the network to train further; by default a new one.
+    :param base: the model to train further; by default a new one.
     :param folder: of checkpoints, from the last of which the training goes on.
     :raises NotANumber: the loss is NaN or infinite.
     :raises BadInput: the checkpoint is damaged.
@@ -210,7 +210,7 @@ def fitted(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
         size = NetworkSize(options.hidden_size, options.layers, options.heads)
-        network = small_network(options.kind, size, tokenizer, longest) if base is None else base
+        network = small_network(options.kind, size, tokenizer, longest) if base is None else base.network
         network.eval()  # without dropout, as little is read twice; the configuration is for those who fine-tune
         loss = loss_of if base is None else loss_of_any
         curve = train(

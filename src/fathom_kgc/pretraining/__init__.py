@@ -254,8 +254,7 @@ def _pretrain_into(
     sham = sham_triples(graph, options.contaminate, options.seed) if options.sham else None
     stated = statements(named_triples(graph, options.contaminate) if sham is None else sham.triples)
     batches = _Reading(texts.texts, stated, tokenizer, options)
-    network = None if given is None else given.network
-    trained = fitted(options, tokenizer, LONGEST, batches, len(batches.rows), on_progress, network)
+    trained = fitted(options, tokenizer, LONGEST, batches, len(batches.rows), on_progress, given)
     summary = {
         "options": options.model_dump(mode="json", exclude=set() if given is None else set(SHAPE)),
         "data": {"name": name, "content_hash": graph.content_hash},

@@ -12,14 +12,14 @@ from fathom.base.errors import BadInput, alike
 from fathom.base.reading import Faults, check_file, stands
 from fathom.base.reading.files import check_encoding
 from fathom.base.registry import Registry
+from fathom.data.column_names import checked_columns, renamed_columns
 from fathom.data.columns import first_fields
 from fathom.data.formats import bear, choices, kg, lama, native, ontoprobe, openke, rdf, simkgc
 from fathom.data.formats.base import Format, note_unread, read_about
-from fathom.data.formats.fact_table import FRAME, Frame, frame_of, is_fact_table, renamed_columns
+from fathom.data.formats.fact_table import FRAME, Frame, frame_of, is_fact_table
 from fathom.data.formats.hub import HUB, table_of
 from fathom.data.formats.published_sets import MAKE, READERS
 from fathom.data.formats.tables import Record, Table
-from fathom.data.order import checked_columns
 from fathom.data.published import catalogue, fetchable, fetched
 from fathom.data.queries import QuerySet
 

@@ -17,10 +17,10 @@ from fathom.base.reading import Faults, Json, Unreadable, first_few, parquet_fil
 from fathom.base.reading.binary import INDEX, index_columns
 from fathom.base.reading.files import ending_of
 from fathom.base.reading.spelling import Spelling, tidy
+from fathom.data.column_names import TABLE_COLUMNS
 from fathom.data.formats.base import check_templates
 from fathom.data.formats.rdf import words_of
 from fathom.data.formats.rows import Row, beginning, delimiter_of, read_cells
-from fathom.data.order import TABLE_COLUMNS
 from fathom.data.templates import ANSWER, SUBJECT
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ FRAME = Path("<data frame>")
 """Stands for the file of a data frame."""
 TABLES = (".csv", ".tsv", ".parquet")
 TRIPLE = {"head": "subject", "tail": "answer"}
+RENAME = "if they have other names, say --columns subject=…,relation=…,answer=…"
 _COLUMNS = dict.fromkeys(("subject", "relation", "answer"), "filled text")
 _TEMPLATE, _LANGUAGE = "template", "language"
 _KINDS = dict.fromkeys(TABLE_COLUMNS, "text or none") | _COLUMNS
@@ -45,17 +46,11 @@ _VERBS = ("is", "was", "are", "were", "has", "had")
 _PREPOSITIONS = ("of", "in", "by", "to", "at", "from", "for", "with", "on", "as", "into", "about")
 
 
-def renamed_columns(columns: str | None) -> dict[str, str]:
-    """Return our names by those of a table: ``{"s": "subject"}`` of "subject=s"; nothing of an order of triples."""
-    pairs = [pair.partition("=") for pair in (columns or "").split(",")]
-    return {name.strip().casefold(): field.strip() for field, sign, name in pairs if sign}
-
-
 def header_of(found: Sequence[str], names: Mapping[str, str], advice: str) -> tuple[list[str], str]:
     """Return our names of a table's columns, and why they cannot be used; "" if they can.
 
     :param found: what the table calls them, in lower case.
-    :param names: of :func:`renamed_columns`.
+    :param names: of :func:`fathom.data.column_names.renamed_columns`.
     """
     taken = {*found, *names.values()}
     called = {name: field for name, field in TRIPLE.items() if field not in taken} | dict(names)
@@ -113,7 +108,7 @@ def read_fact_table(
     template made of its name.
 
     :param entries: lines and fields of relations, as in ``relations.jsonl``; those of the table are added.
-    :param names: of :func:`renamed_columns`.
+    :param names: of :func:`fathom.data.column_names.renamed_columns`.
     :param frame: the table, if it is not in the file.
     """
     rows = list(_rows(file, faults, names or {}, frame))
@@ -155,25 +150,22 @@ def _add_template(row: Row, entry: Json, template: str, is_defined: bool) -> Non
         return
     if language and not isinstance(templates, dict):
         entry["templates"] = templates = {"": templates} if templates else {}
-    known = templates.setdefault(language, []) if isinstance(templates, dict) else templates
-    if template not in known:
-        known += [checked.text for checked in check_templates(row.file, row.line, [template], row.faults)]
+    of_language = templates.setdefault(language, []) if isinstance(templates, dict) else templates
+    if template not in of_language:
+        of_language += [checked.text for checked in check_templates(row.file, row.line, [template], row.faults)]
 
 
 def _rows(file: Path, faults: Faults, names: Mapping[str, str], frame: pa.Table | None) -> Iterator[Row]:
     """Yield the rows that have a subject, a relation and an answer; the others are faults."""
     if frame is None and ending_of(file) != ".parquet":
-        called = partial(header_of, names=names, advice=f"; {RENAME}")
-        cells = read_cells(file, _COLUMNS, faults, delimiter_of(beginning(file)), called)
+        name_columns = partial(header_of, names=names, advice=f"; {RENAME}")
+        cells = read_cells(file, _COLUMNS, faults, delimiter_of(beginning(file)), name_columns)
     else:
         cells = _frame_rows(file, faults, names, frame)
     for line, content in cells:
         row = Row(file, line, content, faults)
         if row.fits({name: kind for name, kind in _KINDS.items() if name in content or name in _COLUMNS}):
             yield row
-
-
-RENAME = "if they have other names, say --columns subject=…,relation=…,answer=…"
 
 
 def _frame_rows(

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fathom.base.options import CIRCUMSTANCE, EVERYTHING, LATER, Group, Names, Seed, opt, separated
-from fathom.data.order import checked_columns
+from fathom.data.column_names import checked_columns
 
 Reading = Literal["auto", "template-based", "template-free"]
 Alteration = Literal["no", "negated", "misprimed", "paraphrased", "truncated", "no-subject"]

@@ -28,3 +28,9 @@ def checked_columns(value: Any) -> Any:
             f"expected hrt, htr, or pairs, each name once, of {', '.join(TABLE_COLUMNS)}: subject=…,relation=…,answer=…"
         )
     return str(value)
+
+
+def renamed_columns(columns: str | None) -> dict[str, str]:
+    """Return our names by those of a table: ``{"s": "subject"}`` of "subject=s"; nothing of an order of triples."""
+    pairs = [pair.partition("=") for pair in (columns or "").split(",")]
+    return {name.strip().casefold(): field.strip() for field, sign, name in pairs if sign}
