@@ -34,7 +34,6 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 from scipy.stats import binomtest, norm, rankdata
 from tests.answerers import EVEN, Answerer, answered, at_random, at_rank, by_frequency_in, short_names_first, world
-from tests.kgc.test_memory_slope import eased, run_of
 from tests.results.test_frequency import skewed
 from tests.studies.test_study_calibration import drawn as drawn_answers
 
@@ -68,7 +67,7 @@ from fathom.studies import relations as relations_study
 from fathom.studies.options import RepeatedOptions, ValidityOptions
 from fathom.studies.validity import BIASES
 from fathom_kgc.links.base import MANIFEST
-from fathom_kgc.studies import memory, memory_slope
+from fathom_kgc.studies import memory
 
 Random = np.random.Generator
 Floats = npt.NDArray[np.float64]
@@ -360,20 +359,6 @@ def lengths(random: Random, count: int, relations: int, likeness: float) -> Outc
     return holds(estimates.correlation_within(tokens, ranks, relation.tolist(), sample, ""))
 
 
-def ease(random: Random, facts: int, shift: float) -> Outcome:
-    """Memory by a latent ease that moves knowledge, gain, random weights and control. :param shift: of the control."""
-    latent = random.standard_normal(facts)
-
-    def measured(scale: float, by: float) -> Floats:
-        score = scale * latent + by + 0.7 * random.standard_normal(facts)
-        return np.asarray(1 / (1 + (random.standard_normal((facts, 99)) > score[:, None]).sum(axis=1)))
-
-    own, control, plain, trained = measured(1, 0), measured(1, -shift), measured(1, 1), measured(1.3, 1.5)
-    gain, sample = trained - plain, Sample("fact")
-    made = estimates.slope(own, gain, sample, ""), estimates.tetrad(gain, own, control, plain, sample, "")
-    return holds(*made, sign=1)
-
-
 # --- whole runs and studies
 
 
@@ -548,16 +533,6 @@ def checkpoints(random: Random, facts: int, relations: int) -> Outcome:
         [course] = learning.analyse(runs).courses
     assert len(course.changes) == 3
     return Outcome(any(change.decision is not None and change.decision.holds for change in course.changes))
-
-
-def memory_of_facts(random: Random) -> Outcome:
-    """``fathom study memory-slope`` of 300 facts: one latent ease moves both models, gain and random weights."""
-    ranks = eased(int(random.integers(1 << 30)), False)
-    names = ("lm", "p", "r", "c")
-    with TemporaryDirectory() as folder:
-        runs = [run_of(Path(folder), name, own, name in "pr") for name, own in zip(names, ranks, strict=True)]
-        decision = memory_slope.analyse(runs).decision
-    return Outcome(decision.holds, decision.is_rough)
 
 
 def memory_of_names(random: Random, facts: int) -> Outcome:
@@ -845,7 +820,6 @@ CELLS = {
     "trend": Cells(trend, list(product((40, 200), (1, 4), (0.0, 0.5)))),
     "within": Cells(within, list(product((1, 4, 13, 60), (60, 400), ("tokens", "ranks", "hits")))),
     "lengths": Cells(lengths, list(product((40, 200), (1, 4), (0.0, 0.5)))),
-    "ease": Cells(ease, list(product((100, 400), (0.0, 1.0)))),
     "compare": Cells(
         compared_runs, [*product((120, 300), (1, 12), (0.3, 0.97), (False,)), (100, 5, 0.3, True)], 5, True
     ),
@@ -859,7 +833,6 @@ CELLS = {
     "repeated": Cells(repeated_answers, [(60, 5)], 5, True),
     "relations of data sets": Cells(shared_relations, [(120, 6), (300, 30)], 5, True),
     "learning": Cells(checkpoints, [(100, 5)], 5, True),
-    "memory-slope": Cells(memory_of_facts, [()], 5, True),
     "memory": Cells(memory_of_names, [(100,)], 5, True),
     "validity": Cells(read_facts_of, [(100, 5, "random"), (100, 5, "prior")], 5, True),
     "ontology": Cells(ontology_by_frequency, [(60,)], 5, True),

@@ -79,7 +79,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "build_bear": "building/bear/balance building/bear/names building/bear/entities",
     "bear_parts": "building/bear/parts",
     "pieces": "reading/pieces",
-    "uncertainty memory_slope::test_tetrad_by_hand studies approaches": "metrics/correlation",
+    "uncertainty studies approaches": "metrics/correlation",
     "uncertainty": "metrics/uncertainty",
     "discrimination": "metrics/discrimination results/discrimination",
     "study_profile study_contract": "studies/profile",

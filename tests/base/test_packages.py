@@ -35,7 +35,7 @@ def test_what_the_packages_add_can_be_loaded() -> None:
     assert added["fathom.probes"] == ["link"]
     assert added["fathom.runs"] == ["predictor"]
     assert "sakai2024" in PRESETS
-    assert {"memory", "memory-slope"} <= STUDIES.keys()
+    assert {"memory"} <= STUDIES.keys()
     assert {"link"} <= PROBES.keys()
     assert {"build", "kgc"} <= COMMANDS.keys()
     assert {"predictor"} <= KINDS.keys()

@@ -89,7 +89,6 @@ REASONS = {
     "ontology": ("generation", "lacks the ranks"),
     "calibration": ("embedding", "no confidence"),
     "validity": ("no planted.jsonl", "--design"),
-    "memory-slope": ("fathom kgc evaluate", "found 5"),
     "items": ("several runs of", "give one of each model"),
     "choice": ("expected a run on OntoProbe's", "found no memorising task"),
     "compute-time": ("was not timed", "exclusive: true"),
@@ -99,7 +98,6 @@ RANKING = ("statement", "embedding")
 REASONS_OF_RANKING = {name: REASONS[name] for name in ("calibration", "validity", "choice", "compute-time")} | {
     "rankings": ("two models", "alone"),
     "perplexity": ("no perplexities", "--perplexity"),
-    "memory-slope": ("fathom kgc evaluate", "found 2"),
     "items": REASONS["items"],
 }
 

@@ -478,57 +478,34 @@ def test_repetition_changes_from_template_to_sentence(make: Make) -> None:
     assert values([change[FREE] for change in both.changes]) == pytest.approx([1 / 6, 1 / 30, 1 / 60])
     assert values([change["difference"] for change in both.changes]) == pytest.approx([-5 / 6, -29 / 30, -59 / 60])
     assert both.changes[0]["right answers"].value == pytest.approx(1)
-    assert [plot.name for plot in repeated_study.plots(found)] == [
-        *(f"repeated-{number}" for number in range(3)), "repeated-readings-0",
-    ]  # fmt: skip
+    assert [plot.name for plot in repeated_study.plots(found)] == ["repeated-0", "repeated-1", "repeated-2"]
 
 
-def test_both_readings_stand_side_by_side_on_their_common_facts(make: Make) -> None:
-    """Three facts of four are ranked both ways: c is not by sentence, and of d's two sentences the first names e00. By
-    template all have e00 … e09 among their ten best, by sentence a and half of d do; b and the other half have others.
-    Of the three, e00 is right of all."""
+def test_right_answers_of_each_entity(make: Make) -> None:
+    """Four prompts with one right answer, e00, which each has among its ten best."""
     ids = [f"e{number:02}" for number in range(40)]
-    tops = [ids[:10], ids[10:20], None, ids[:10], ids[20:30]]
-    free = [1, 1, None, 1, 1]
-    runs = [
-        make("m", "D", BY_TEMPLATE, [1] * 4, candidates=ids, facts=list("abcd")),
-        make("m", "D", FREE, free, candidates=ids, facts=list("abcdd"), more=[{"top_ids": top} for top in tops]),
-    ]
-    found = repeated(runs)
-    [both] = found.in_both
-    told = [(one["id"], *values(one[name] for name in ("right answers", BY_TEMPLATE, FREE))) for one in both.entities]
-    assert told[:2] == [("e00", 1, 1, pytest.approx(1 / 2)), ("e01", 0, 1, pytest.approx(1 / 2))]
-    assert told[10] == ("e10", 0, 0, pytest.approx(1 / 3))
-    assert told[20] == ("e20", 0, 0, pytest.approx(1 / 6))
-    assert len(told) == 30
-    # Of the run by template alone: four prompts, one right answer.
-    assert found.runs[0].about["right answers"].value == 1 / 4
-    assert values([found.runs[0].entities[n]["right answers"] for n in range(2)]) == [1, 0]
-    [last] = [table for table in repeated_study.tables(found) if table.title.startswith("most repeated in both")]
-    assert len(last.rows) == 15
-    assert stated(render([last], "text"), "the 3 facts", "both readings")
-    assert len(repeated_study.files(found)["repeated-readings-0"].rows) == 30
+    [found] = repeated([make("m", "D", BY_TEMPLATE, [1] * 4, candidates=ids)]).runs
+    assert found.about["right answers"].value == 1 / 4
+    assert values([found.entities[n]["right answers"] for n in range(2)]) == [1, 0]
 
 
-def test_figure_1_has_both_readings_and_right_answers(make: Make) -> None:
-    """Bars of 100 % by template, 50 % by sentence; lines where right answers stand, all of them at the first entity."""
+def test_figure_1_has_right_answers(make: Make) -> None:
+    """Two prompts of four have the same ten best, the others ten of their own; all are right with the first entity."""
     figure = pytest.importorskip("matplotlib.figure").Figure()
     ids = [f"e{number:02}" for number in range(40)]
     tops = [ids[:10] if number < 2 else ids[10 * number - 10 : 10 * number] for number in range(4)]
-    runs = [
-        make("m", "D", BY_TEMPLATE, [1] * 4, candidates=ids),
-        make("m", "D", FREE, [1] * 4, candidates=ids, more=[{"top_ids": top} for top in tops]),
-    ]
-    of_both, axes = repeated_study.plots(repeated(runs))[-1], figure.subplots()
-    of_both.draw(axes)
-    heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
-    assert heights == [[100] * 10 + [0] * 5, [50] * 10 + [25] * 5]
+    run = make("m", "D", FREE, [1] * 4, candidates=ids, more=[{"top_ids": top} for top in tops])
+    [plot], axes = repeated_study.plots(repeated([run])), figure.subplots()
+    plot.draw(axes)
+    assert [[bar.get_height() for bar in bars] for bars in axes.containers] == [[50] * 10 + [25] * 5]
     [lines] = axes.collections
     assert [segment[0, 1] for segment in lines.get_segments()] == [100] + [0] * 14
     assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["name e00", "name e01"]
+    # Three of four first answers differ, 15 of 20 at a cut of five, 30 of 40 at ten.
     said = axes.get_legend().get_title().get_text()
-    # Of six pairs of facts one shares all ten by sentence: (10 + 0 · 5) / 60.
-    assert said.startswith("m, D, 4 facts; overlap of top 10: 100.0 % by template, 16.7 % by sentence,\n-83.3 [")
+    assert said.startswith(
+        "m, D, template-free, 4 prompts\ndistinct: 75.0 % of top 1, 75.0 % of top 5, 75.0 % of top 10"
+    )
 
 
 def test_readings_that_are_not_laid_side_by_side_say_why(make: Make) -> None:
@@ -694,10 +671,8 @@ def test_the_studies_write_tables_and_pictures(make: Make, tmp_path: Path) -> No
     pytest.importorskip("matplotlib")
     pictures = {str(file.relative_to(tmp_path / "out")) for file in (tmp_path / "out").rglob("*.png")}
     assert pictures == {
-        "rankings/rankings.png",
         "repeated/repeated-0.png",
         "repeated/repeated-1.png",
-        "repeated/repeated-readings-0.png",
         "perplexity/perplexity.png",
         "relations/relations.png",
     }

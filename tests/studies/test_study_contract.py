@@ -154,12 +154,6 @@ CASES = {
         ("facts", 4),
         options={"k": 3},
     ),
-    "memory-slope": Case(
-        lambda desk: [desk.run("m"), desk.run("m", probe="link"), desk.run("m", probe="link", weights="random")],
-        "refused: beyond a bound",
-        "1 facts that one of the runs",
-        ("facts", 4),
-    ),
     "length-bias": Case(lambda desk: [desk.run("m")], STOPPED, "1 facts without a rank", ("facts", 4)),
     "profile": Case(
         lambda desk: [desk.run("m"), desk.run("m", probe="generation")],
@@ -282,7 +276,7 @@ class TestOfFinishedRuns:
         desk, case, study = Desk(tmp_path, Shape()), CASES[name], STUDIES[name]
         of_each = [case.runs(_RenamedDesk(desk, model)) for model in ("x/m", "y/m")]
         runs = [*of_each[0], *of_each[1]]
-        if name in ("agreement", "memory-slope"):  # of so many runs as they take
+        if name == "agreement":  # of so many runs as they take
             runs = [of_each[place % 2][place] for place in range(len(of_each[0]))]
         if name in ("profile", "compute-time"):  # of one model
             with pytest.raises(BadInput, match="models/x/m, models/y/m"):

@@ -357,22 +357,6 @@ def correlation_within(x: npt.ArrayLike, y: npt.ArrayLike, groups: Labels, sampl
     return _correlation(fits.correlate_within(x, y, groups, sample.clusters, **sample.ways), x, recipe, sample)
 
 
-def slope(x: Floats, y: Floats, sample: Sample, recipe: str) -> Estimate:
-    """Return the slope of y on x, shape (n) each; see :func:`fathom.results.metrics.correlation.slope`."""
-    return as_estimate(fits.slope(x, y, sample.clusters, **sample.ways), np.size(x), recipe, sample)
-
-
-def intercept(x: Floats, y: Floats, sample: Sample, recipe: str) -> Estimate:
-    """Return the height of the line of y on x at x = 0, with interval and p value."""
-    return as_estimate(fits.intercept(x, y, sample.clusters, **sample.ways), np.size(x), recipe, sample)
-
-
-def tetrad(gain: Floats, own: Floats, control: Floats, ease: Floats, sample: Sample, recipe: str) -> Estimate:
-    """Return what one latent variable cannot explain; see :func:`fathom.results.metrics.correlation.tetrad`."""
-    result = fits.tetrad(gain, own, control, ease, sample.clusters, **sample.ways)
-    return as_estimate(result, np.size(gain), recipe, sample)
-
-
 # --- recipes: how a number was computed, in one line; only numbers with equal recipes may be compared
 
 

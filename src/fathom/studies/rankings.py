@@ -33,7 +33,7 @@ from fathom.results.metrics.ranking import places
 from fathom.results.metrics.significance import LEVEL
 from fathom.results.metrics.uncertainty import at_confidence
 from fathom.results.rows import Floats, grouped
-from fathom.results.tables import Cell, Plot, Table
+from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import RankingsOptions
 
@@ -72,7 +72,7 @@ def analyse(runs: Sequence[RunFolder], options: RankingsOptions = RankingsOption
     return Rankings(columns, agreements_of(grids), left_out)
 
 
-# --- tables and a plot
+# --- tables
 
 
 def conclude(findings: Rankings) -> list[str]:
@@ -153,26 +153,6 @@ def _agreement_table(agreements: Sequence[Row]) -> Table:
         return Table((), (), title, notes=(note,))
     note = "tau: bounds from the pairs of models whose order is significant in both readings, at 95 % for all pairs"
     return Table.of(agreements, title, [note], main=COEFFICIENTS[0])
-
-
-def plots(findings: Rankings) -> list[Plot]:
-    """Draw a line for each model through its places on the columns (a bump chart)."""
-
-    def draw(axes: Any) -> None:
-        placed = [{score.model: score.place for score in column.scores} for column in findings.columns]
-        models = list(dict.fromkeys(model for of_model in placed for model in of_model))
-        for model in models:
-            points = [(number, of_model[model]) for number, of_model in enumerate(placed) if model in of_model]
-            axes.plot(*zip(*points, strict=True), marker="o", label=model)
-            axes.annotate(model, points[-1], xytext=(8, 0), textcoords="offset points", va="center", fontsize=7)
-        short = {BY_TEMPLATE: "TB", FREE: "TF"}
-        labels = [f"{column.data}\n{short.get(column.reading, column.reading)}" for column in findings.columns]
-        axes.set_xticks(range(len(labels)), labels, fontsize=7)
-        axes.set_yticks(range(1, len(models) + 1))
-        axes.invert_yaxis()
-        axes.margins(x=0.2)
-
-    return [Plot("rankings", draw, "data set and reading (TB: template-based, TF: template-free)", "place")]
 
 
 # --- columns

@@ -60,15 +60,12 @@ class InBoth(NamedTuple):
 
     :param changes: overlap of the k best answers to two facts, and of their gold answers for k = 1; the difference is
         template-free − template-based, paired by fact.
-    :param entities: all in a top 10 of either reading, the most repeated in one of them first; shares of the facts,
-        with their predictions averaged.
     :param by_fact: change at the deepest cut of each fact that both readings ranked.
     """
 
     model: str
     data: str
     changes: list[Row]
-    entities: list[Row]
     based: RunFacts
     by_fact: Mapping[str, float]
 
@@ -154,7 +151,6 @@ def _in_both(outcomes: Sequence[RunFacts]) -> InBoth | None:
         based.model,
         based.data,
         [_change(based, free, facts, k) for k in CUTS],
-        _entities_in_both(based, free, facts),
         based,
         dict(zip(facts, changes.tolist(), strict=True)),
     )
@@ -255,24 +251,6 @@ def _total(shares: Sequence[Mapping[str, float]]) -> Counter[str]:
     return total
 
 
-def _entities_in_both(based: RunFacts, free: RunFacts, facts: Sequence[str]) -> list[Row]:
-    """Return the most repeated first; ties by the share in the other reading, then by id."""
-    names = names_of(free.rows.candidates) | names_of(based.rows.candidates)
-    right = [dict.fromkeys(gold, 1.0) for gold in based.gold_ids_of(facts)]
-    totals = {RIGHT: (based.recipe(f"share of {RIGHT}"), _total(right))}
-    for side in (based, free):
-        totals[side.reading] = side.recipe(f"share of top {MOST}"), _total(_shares(_tops(side, facts, MOST)))
-    entities: list[Row] = [
-        {"entity": names.get(id_, id_), "id": id_}
-        | {
-            name: point_estimate(CHOSEN, recipe, total[id_] / len(facts), len(facts), ".1%")
-            for name, (recipe, total) in totals.items()
-        }
-        for id_ in dict.fromkeys([*totals[BY_TEMPLATE][1], *totals[FREE][1]])
-    ]
-    return sorted(entities, key=lambda one: (*sorted(-one[reading].value for reading in READINGS), one["id"]))
-
-
 def conclude(findings: Repetition) -> list[str]:
     return sentences(findings.decisions) or [
         "Nothing is compared: a comparison needs a model with runs of both readings, template-based and template-free."
@@ -291,15 +269,12 @@ def tables(findings: Repetition) -> list[Table]:
         Table.of(rows, "distinct predictions", notes, without_interval=shares, hidden=counts),
         *(_entities_table(line, SHOWN) for line in findings.runs),
         *([_changes_table(findings.in_both)] if findings.in_both else []),
-        *(_both_table(both, SHOWN) for both in findings.in_both),
         *([refusals_table(("model", "data", "why"), findings.not_paired)] if findings.not_paired else []),
     ]
 
 
 def files(findings: Repetition) -> dict[str, Table]:
-    of_runs = {f"repeated-{number}": _entities_table(line) for number, line in enumerate(findings.runs)}
-    of_both = {f"repeated-readings-{number}": _both_table(both) for number, both in enumerate(findings.in_both)}
-    return of_runs | of_both
+    return {f"repeated-{number}": _entities_table(line) for number, line in enumerate(findings.runs)}
 
 
 def _entities_table(line: RunRepetition, shown: int | None = None) -> Table:
@@ -329,60 +304,26 @@ def _changes_table(paired: Sequence[InBoth]) -> Table:
     return Table.of(rows, title, notes, main="difference", hidden=("p", *same))
 
 
-def _both_table(both: InBoth, shown: int | None = None) -> Table:
-    notes = (
-        f"share of the {len(both.by_fact):,} facts that both readings ranked whose top {MOST} contains the entity; "
-        f"{RIGHT}: whose gold answer it is",
-    )
-    title = f"most repeated in both readings: {both.model}, {both.data}"
-    return Table.of(both.entities[:shown], title, notes, without_interval=(RIGHT, *READINGS))
-
-
 def plots(findings: Repetition) -> list[Plot]:
-    """Draw bars of the most repeated entities (figure 1), then both readings of each model and data set."""
-    of_runs = [
+    """Draw bars of the most repeated entities of each run (figure 1)."""
+    return [
         Plot(f"repeated-{number}", partial(_draw, line), "entity", f"% of the prompts that have it in their top {MOST}")
         for number, line in enumerate(findings.runs)
     ]
-    of_both = [
-        Plot(f"repeated-readings-{number}", partial(_draw_both, both), "entity", "% of the facts")
-        for number, both in enumerate(findings.in_both)
-    ]
-    return [*of_runs, *of_both]
 
 
 def _draw(line: RunRepetition, axes: Any) -> None:
+    """Draw bars, a line at the share of right answers, and the legend above, where it hides no bar."""
     shown, about = line.entities[:SHOWN], line.about
+    middles = np.arange(len(shown))
+    axes.bar(middles, [100 * entity[f"top {MOST}"].value for entity in shown], 0.8, label=f"in the top {MOST}")
+    right = [100 * entity[RIGHT].value for entity in shown]
+    axes.hlines(right, middles - 0.4, middles + 0.4, colors="black", label="right answer of")
+    # Long names would leave no room for the bars.
+    names = [name if len(name) <= 24 else f"{name[:23]}…" for name in (entity["entity"] for entity in shown)]
+    axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
     distinct = ", ".join(f"{percent(about[f'distinct share@{k}'].value)} of top {k}" for k in CUTS)
     title = f"{_name(about)}, {about['prompts']:,} prompts"
     title += f"\ndistinct: {distinct}, {percent(about[RIGHT].value)} of right answers"
-    _draw_bars(axes, shown, {f"in the top {MOST}": f"top {MOST}"}, title)
-
-
-def _draw_both(both: InBoth, axes: Any) -> None:
-    deepest = both.changes[-1]
-    title = f"{both.model}, {both.data}, {len(both.by_fact):,} facts; overlap of {deepest['of']}: "
-    title += f"{percent(deepest[BY_TEMPLATE].value)} by template, {percent(deepest[FREE].value)} by sentence"
-    value, low, high = deepest["difference"][:3]
-    if low is not None and high is not None:
-        title += f",\n{100 * value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] points, 95 % interval"
-    bars = {f"{reading}: in the top {MOST}": reading for reading in READINGS}
-    _draw_bars(axes, both.entities[:SHOWN], bars, title)
-
-
-def _draw_bars(axes: Any, entities: Sequence[Row], bars: Mapping[str, str], title: str) -> None:
-    """Draw bars side by side, a line at the share of right answers, and the legend above, where it hides no bar.
-
-    :param bars: share of each label.
-    """
-    middles, width = np.arange(len(entities)), 0.8 / len(bars)
-    for number, (label, share) in enumerate(bars.items()):
-        shift = (number - (len(bars) - 1) / 2) * width
-        axes.bar(middles + shift, [100 * one[share].value for one in entities], width, label=label)
-    right = [100 * one[RIGHT].value for one in entities]
-    axes.hlines(right, middles - 0.4, middles + 0.4, colors="black", label="right answer of")
-    # Long names would leave no room for the bars.
-    names = [name if len(name) <= 24 else f"{name[:23]}…" for name in (one["entity"] for one in entities)]
-    axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
     legend = axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=7, title=title, ncols=3, frameon=False)
     legend.get_title().set(fontsize=8, multialignment="center")

@@ -21,18 +21,9 @@ class MemoryOptions(StudyOptions):
     )
 
 
-QUESTION = "Does a link predictor infer or remember?"
-MEMORY_SLOPE = Study(
-    "memory-slope",
-    QUESTION,
-    "Does a link predictor gain where its language model knew the fact? The slope of gain on knowledge.",
-    "runs",
-    "fathom_kgc.studies.memory_slope",
-    "",
-)
 MEMORY = Study(
     "memory",
-    QUESTION,
+    "Does a link predictor infer or remember?",
     "How much of a link predictor's Hits@10 is memory, descriptions or structure? Worlds × weights × seeds.",
     "cells",
     "fathom_kgc.studies.memory_tables",

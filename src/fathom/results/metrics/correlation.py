@@ -11,7 +11,6 @@ from scipy.special import ndtr
 from fathom.results.metrics.uncertainty import (
     CONFIDENCE,
     Floats,
-    Fold,
     Interval,
     Ints,
     Labels,
@@ -23,7 +22,6 @@ from fathom.results.metrics.uncertainty import (
 )
 
 _ON_A_LINE = float(np.arctanh(1 - 1e-9))
-_FEW = "fewer than three points, or points that do not vary"
 
 
 class FittedLine(NamedTuple):
@@ -137,58 +135,3 @@ def _fishers_z(x: Floats, y: Floats, xx: Floats, yy: Floats, xy: Floats) -> Floa
     scale = np.asarray(np.maximum((xx - x * x) * (yy - y * y), 0.0))
     r: Floats = np.divide(xy - x * y, np.sqrt(scale), out=np.full(scale.shape, np.nan), where=scale > 1e-12)
     return np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12))
-
-
-def slope(x: npt.ArrayLike, y: npt.ArrayLike, clusters: Labels | None = None, **ways: Unpack[Ways]) -> Interval:
-    """Return the slope of y on x by least squares, with an interval that holds if the spread differs with x.
-
-    It is a function of means, so its variance is the jackknife's: HC3's kind for pairs, CV3's for clusters. Parameters
-    as for :func:`correlate`.
-
-    :returns: NaN where x does not vary.
-    """
-    return _of_moments(_slope, x, y, clusters, ways)
-
-
-def intercept(x: npt.ArrayLike, y: npt.ArrayLike, clusters: Labels | None = None, **ways: Unpack[Ways]) -> Interval:
-    """Return the height of the line of :func:`slope` at x = 0."""
-    return _of_moments(lambda x, y, xx, xy: y - _slope(x, y, xx, xy) * x, x, y, clusters, ways)
-
-
-def _of_moments(fold: Fold, x: npt.ArrayLike, y: npt.ArrayLike, clusters: Labels | None, ways: Ways) -> Interval:
-    """:param fold: function of the means of x, y, x², xy."""
-    first, second = np.asarray(x, float), np.asarray(y, float)
-    columns = [first, second, first * first, first * second]
-    if len(first) < 3 or np.isnan(fold(*(np.array([column.mean()]) for column in columns)))[0]:
-        return Interval(float("nan"), None, None, len(first), float("nan"), _FEW)
-    return interval(columns, clusters, **ways, fold=fold)
-
-
-def _slope(x: Floats, y: Floats, xx: Floats, xy: Floats) -> Floats:
-    spread = np.asarray(xx - x * x)
-    slopes: Floats = np.divide(xy - x * y, spread, out=np.full(spread.shape, np.nan), where=spread > 1e-12)
-    return slopes
-
-
-def tetrad(
-    gain: npt.ArrayLike,
-    own: npt.ArrayLike,
-    control: npt.ArrayLike,
-    ease: npt.ArrayLike,
-    clusters: Labels | None = None,
-    **ways: Unpack[Ways],
-) -> Interval:
-    """Return cov(gain, own) cov(ease, control) − cov(gain, control) cov(ease, own) with its interval, shape (n) each.
-
-    It is zero if one latent variable explains all four (Spearman's vanishing tetrad), regardless of how well, or on
-    what scale, each of them measures it. A regression that only adjusts for a noisy measure of ease is not.
-    """
-    g, x, c, e = variables = [np.asarray(values, float) for values in (gain, own, control, ease)]
-
-    def fold(*means: Floats) -> Floats:
-        mg, mx, mc, me, gx, ec, gc, ex = means
-        return np.asarray((gx - mg * mx) * (ec - me * mc) - (gc - mg * mc) * (ex - me * mx))
-
-    if len(g) < 3 or any(np.ptp(values) == 0 for values in variables):
-        return Interval(float("nan"), None, None, len(g), float("nan"), _FEW)
-    return interval([*variables, g * x, e * c, g * c, e * x], clusters, **ways, fold=fold)
