@@ -3,7 +3,7 @@
 Cosmic Ray's operators change one place of a module at a time, in a copy of the sources, and the module's tests run. A
 change that they pass has survived.
 
-    python benchmarks/mutation.py [--sample 20] [--seed new] [--only metrics/ …] [--jobs 2] [--minutes 120] [--out FILE]
+    python benchmarks/mutation.py [--sample 20] [--seed new] [--only fathom/plans] [--jobs 2] [--minutes 120]
 
 Survivors stand in the file as they are found. Some change nothing that can be seen, such as ``<`` to ``<=`` where no
 two values are equal; each other one is a test to be written. *places* counts wherever operators fit; of these,
@@ -43,58 +43,58 @@ OPERATORS = [
 ]
 KEPT = "golden::test_a_run_of_an_earlier_version_is_read"
 TESTS = {  # test files, the fastest first → modules; the slowest first, so that no process ends long before the others
-    "entailment": "studies/reasoning/entailment",
-    "controls_memory grid": "studies/memory studies/memory_tables plans/links",
-    "study_contract choice": "studies/reasoning/choice",
-    "presets_cells presets": "plans/wide plans/tables plans/presets",
-    "forecast_links": "links/forecast",
-    "reasoning": "studies/reasoning/conclusions studies/reasoning/shortcuts",
-    "claims presets": "plans/claims",
+    "entailment": "fathom/studies/reasoning/entailment",
+    "controls_memory grid": "fathom_kgc/studies/memory fathom_kgc/studies/memory_tables",
+    "study_contract choice": "fathom/studies/reasoning/choice",
+    "chains": "fathom/studies/reasoning/chains",
+    "presets_cells presets": "fathom/plans/tables fathom/plans/presets",
+    "forecast_links": "fathom_kgc/links/forecast",
+    "reasoning": "fathom/studies/reasoning/conclusions fathom/studies/reasoning/shortcuts",
+    "claims presets": "fathom/plans/claims",
     "compare report study_contract ontology::test_metrics_of_the_probe_by_hand ontology::test_a_line_for_each_task "
     "ontology::test_a_template_is_recognised_in_its_prompts "
     "ontology::test_a_task_without_training_items_has_no_baseline "
     "ontology::test_what_cannot_be_scored_stands_in_the_table ontology::test_the_study_by_hand "
     "ontology_finest ontology::test_models_have_short_names_that_tell_them_apart "
-    "studies": "results/tasks results/names",
-    "study_contract controls approaches": "studies/perplexity studies/rankings studies/rankings_columns "
-    "studies/relations studies/repeated",
-    "robustness": "results/alterations",
-    "watch": "studies/learning",
-    "compare study_contract studies controls_memory::TestMemory::test_every_metric_of_every_cell controls "
-    "approaches": "results/facts results/loading results/pairing",
-    "claims edges estimates reasoning": "results/claims",
-    "checking": "results/checking",
-    f"claims estimates edges report samples baselines studies study_contract approaches {KEPT}": (
-        "results/estimates results/measures results/recipes"
+    "studies": "fathom/results/tasks fathom/studies/ontology",
+    "study_contract controls approaches": (
+        "fathom/studies/perplexity fathom/studies/rankings fathom/studies/relations fathom/studies/repeated"
     ),
-    "studies compare::test_two_scorings_of_one_run_agree_as_two_runs_do study_contract controls "
-    "controls_planned": "studies/agreement studies/compute_time studies/length_bias studies/sizes studies/changes",
-    "samples baselines report compare": "results/samples results/baselines",
-    f"report baselines approaches {KEPT}": "results/summary",
-    "shown report leakage study_contract": "results/tables",
-    f"rows report study_contract {KEPT}": "results/rows results/declarations",
-    "leakage seen knowledge": "results/datasets",
-    f"report {KEPT}": "results/answers",
-    "ontology_entailed": "building/ontology/entailed",
-    "build_bear": "building/bear/balance building/bear/names building/bear/entities",
-    "bear_parts": "building/bear/parts",
-    "pieces": "reading/pieces",
-    "uncertainty studies approaches": "metrics/correlation",
-    "uncertainty": "metrics/uncertainty",
-    "discrimination": "metrics/discrimination results/discrimination",
-    "study_profile study_contract": "studies/profile",
-    "study_calibration study_contract": "studies/calibration results/calibration",
-    "study_items study_contract": "studies/items metrics/items",
-    "significance": "metrics/significance",
-    "compare estimates": "results/compare results/comparison results/power",
-    "diff": "results/diff",
-    "edits": "results/edits",
-    f"metrics_table metrics report approaches::test_perplexity_by_hand {KEPT}": "metrics/confidence metrics/table",
+    "robustness": "fathom/results/alterations",
+    "watch": "fathom/studies/learning",
+    "compare study_contract studies controls_memory::TestMemory::test_every_metric_of_every_cell controls "
+    "approaches": "fathom/results/facts fathom/results/loading",
+    "claims edges estimates reasoning": "fathom/results/claims",
+    "checking": "fathom/results/checking",
+    "ci": "fathom/results/junit",
+    f"claims estimates edges report samples baselines studies study_contract approaches {KEPT}": (
+        "fathom/results/estimates"
+    ),
+    "studies compare::test_two_scorings_of_one_run_agree_as_two_runs_do study_contract controls controls_planned": (
+        "fathom/studies/agreement fathom/studies/compute_time fathom/studies/length_bias"
+    ),
+    "samples baselines report compare": "fathom/results/samples fathom/results/baselines",
+    "study_validity": "fathom/studies/validity",
+    f"report baselines approaches {KEPT}": "fathom/results/summary",
+    "shown report leakage study_contract": "fathom/results/tables",
+    f"rows report study_contract {KEPT}": "fathom/results/rows",
+    "leakage seen knowledge": "fathom/results/datasets",
+    f"report {KEPT}": "fathom/results/answers",
+    "by_number metrics": "fathom/results/bins",
+    "uncertainty studies approaches": "fathom/results/metrics/correlation",
+    "uncertainty edges": "fathom/results/metrics/uncertainty",
+    "discrimination": "fathom/results/discrimination",
+    "study_profile study_contract": "fathom/studies/profile",
+    "study_calibration study_contract": "fathom/studies/calibration",
+    "study_items study_contract": "fathom/studies/items",
+    "significance": "fathom/results/metrics/significance",
+    "compare estimates": "fathom/results/compare fathom/results/comparison",
+    "diff": "fathom/results/diff",
+    f"metrics_table metrics report approaches::test_perplexity_by_hand {KEPT}": (
+        "fathom/results/metrics/confidence fathom/results/metrics/table"
+    ),
     "metrics_table metrics ontology_folds::test_the_frequency_of_others_by_hand by_number::test_rankc_by_hand "
-    "ontology_finest rows ontology::test_the_frequency_baseline approaches": "metrics/ranking",
-    "ontology_finest": "data/hierarchy studies/ontology_depth",
-    "build_cloze metrics generation::test_scores_by_hand generation::test_answers_worked_out_by_hand "
-    "grid::test_fences_by_hand": "metrics/descriptive",
+    "ontology_finest rows ontology::test_the_frequency_baseline approaches": "fathom/results/metrics/ranking",
 }
 SLOW = "not killed and not learnt and not transformers_serve and not the_commands_print"
 WARM = ("torch._dynamo", "transformers.modeling_utils", "scipy.stats", "pyarrow.parquet", "pydantic", "pytest")
@@ -214,7 +214,7 @@ def examine(module: str, tests: str, sample: int | None, end: float, seed: str =
     """:param end: no mutant is begun later, by the clock. :param seed: for other mutants than before."""
     if time.time() > end:
         return ModuleResult(module, 0, 0, [], 0.0)
-    file = Path("src", "fathom", f"{module}.py")
+    file = Path("src", f"{module}.py")
     source = file.read_text(encoding="utf-8")
     places, found = mutants(source, seed=f"{seed}{module}")
     sys.dont_write_bytecode, began = False, time.time()
@@ -237,7 +237,7 @@ def show(one: ModuleResult) -> None:
     share = f"{one.killed / tested:.0%}" if tested else "–"
     seconds = f"{one.seconds:.1f}" if one.seconds == one.seconds else "its tests fail without a change"
     numbers = f"{one.places:>6} {tested:>7} {one.killed:>6} {len(one.survivors):>8}"
-    print(f"{one.module:24} {numbers} {share:>6} {seconds:>8}", flush=True)
+    print(f"{one.module:40} {numbers} {share:>6} {seconds:>8}", flush=True)
 
 
 def main() -> None:
@@ -253,7 +253,7 @@ def main() -> None:
         one: tests for tests, modules in TESTS.items() for one in modules.split() if one.startswith(tuple(given.only))
     }
     print(f"a sample: at most {given.sample} mutants of each module" if given.sample else "all mutants")
-    print(f"{'module':24} {'places':>6} {'mutants':>7} {'killed':>6} {'survived':>8} {'share':>6} {'seconds each':>8}")
+    print(f"{'module':40} {'places':>6} {'mutants':>7} {'killed':>6} {'survived':>8} {'share':>6} {'seconds each':>8}")
     began, done = time.time(), []
     with tempfile.TemporaryDirectory() as folder, open(given.out, "w", encoding="utf-8", newline="") as out:
         table = csv.writer(out)
@@ -263,7 +263,7 @@ def main() -> None:
             for future in as_completed(pool.submit(examine, one, of[one], given.sample, end, given.seed) for one in of):
                 done.append(future.result())
                 show(done[-1])
-                at = f"src/fathom/{done[-1].module}.py"
+                at = f"src/{done[-1].module}.py"
                 table.writerows((f"{at}:{mutant.line}", mutant.old, mutant.new) for mutant in done[-1].survivors)
                 out.flush()
     tested = sum(one.killed + len(one.survivors) for one in done)

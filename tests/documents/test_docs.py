@@ -259,6 +259,13 @@ def test_benchmarks_that_are_cited_exist():
             assert (name or script) in {*listed, "run"}, f"{file.name} cites the benchmark {name or script}"
 
 
+def test_mutation_changes_modules_that_exist():
+    tables = (ROOT / "benchmarks" / "mutation.py").read_text(encoding="utf-8")
+    modules = re.findall(r"\b(fathom(?:_kgc|_build)?(?:/\w+)+)", tables.partition("TESTS = {")[2].partition("SLOW")[0])
+    assert len(modules) > 40
+    assert [module for module in modules if not (ROOT / "src" / f"{module}.py").is_file()] == []
+
+
 @pytest.mark.parametrize("file", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda file: file.stem)
 def test_benchmarks_import_what_exists(file):
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
