@@ -105,6 +105,18 @@ def test_planted_models_replace_a_model_that_cannot_be_fetched(
     assert "planted models" in note
 
 
+def test_a_missing_library_is_named_and_nothing_is_trained(
+    fathom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planting would take minutes of who only has to install an extra."""
+    monkeypatch.setattr("fathom.plans.demo.LIBRARIES", ("no_such_library",))
+    monkeypatch.setattr(demo, "_planted", lambda out: pytest.fail("models were planted"))
+    code, printed, said = fathom("demo", "--out", tmp_path / "demo")
+    assert (code, printed) == (2, "")
+    assert "'no_such_library' is not installed: type pip install '.[gguf]'" in said
+    assert not (tmp_path / "demo").exists()
+
+
 @pytest.mark.parametrize(
     ("typed", "parts"),
     [

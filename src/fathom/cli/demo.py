@@ -59,12 +59,15 @@ def demo(options: DemoOptions) -> None:
 
 
 def _fetched_model() -> str | None:
-    """Return the folder of the demo's model; None, with a note, if it cannot be had."""
+    """Return the folder of the demo's model; None, with a note, if it cannot be fetched.
+
+    :raises MissingExtra: a library that reads it is missing.
+    """
     with starting("loading libraries"):
         from fathom.plans.demo import fetched_model
     try:
         return fetched_model(_to_stderr)
-    except Stopped:
+    except (MissingExtra, Stopped):
         raise
     except FathomError as error:
         _to_stderr(f"note: {'; '.join(str(error).splitlines())}: two planted models instead")
