@@ -70,6 +70,7 @@ def test_columns_in_any_order_and_with_any_separator(tmp_path, delimiter, order,
         ((HEADER, "Chad,capital,N'Djamena,The capital of [X]."), ("facts.csv:2", "has no [Y]")),
         ((HEADER, "Chad,capital,N'Djamena,A capital."), ("facts.csv:2", "[Y]")),
         ((HEADER,), ("facts.csv", "no facts")),
+        ((HEADER, "Chad,P36,N'Djamena,"), ("facts.csv:2", "'P36'", "no words", "column 'template'")),
     ],
 )
 def test_faults_of_a_table_are_one_line_each(tmp_path, rows, expected):

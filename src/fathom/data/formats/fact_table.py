@@ -5,6 +5,7 @@ A row has a subject, a relation and an answer. Triples are facts: head and tail 
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -43,6 +44,8 @@ _COLUMNS = dict.fromkeys(("subject", "relation", "answer"), "filled text")
 _TEMPLATE, _LANGUAGE = "template", "language"
 _KINDS = dict.fromkeys(TABLE_COLUMNS, "text or none") | _COLUMNS
 _VERBS = ("is", "was", "are", "were", "has", "had")
+_IDENTIFIER = re.compile(r"[\W\d_]*[^\W\d_]?[\W\d_]+")
+"""Names without words, such as P36, 17 and r_1."""
 _PREPOSITIONS = ("of", "in", "by", "to", "at", "from", "for", "with", "on", "as", "into", "about")
 
 
@@ -224,7 +227,10 @@ def _make_templates(file: Path, entries: dict[str, tuple[int, Json]], facts: lis
     for relation, (line, entry) in entries.items():
         if entry.get("templates") or relation in by_sentence:
             continue
-        text = template_from(str(entry.get("name", relation)))
+        name = str(entry.get("name", relation))
+        if _IDENTIFIER.fullmatch(name):
+            faults.add(file, line, f"relation {name!r} has no words to make a template of: add a column 'template'")
+        text = template_from(name)
         entry["templates"] = [template.text for template in check_templates(file, line, [text], faults)]
         made += entry["templates"]
     if made:
