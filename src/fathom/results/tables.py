@@ -12,32 +12,31 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from itertools import zip_longest
+from pathlib import Path
 from textwrap import wrap
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
 
 from rich.cells import cell_len
 
 from fathom.base.errors import BadInput
 from fathom.base.reading import first_few, shown
 from fathom.results.formats import PERCENT, POINTS, format_value
-
-if TYPE_CHECKING:  # statistics are loaded where there are numbers
-    from fathom.results.estimates import Estimate
-
-
-import warnings
-from collections.abc import Callable
-from io import BytesIO
-from pathlib import Path
-from typing import NamedTuple
-
 from fathom.store.outputs import write_output
 
+if TYPE_CHECKING:  # statistics are loaded where there are numbers
+    import matplotlib.axes
+
+    from fathom.results.estimates import Estimate
+
 Cell = str | int | float | bool | None
+Axes: TypeAlias = "matplotlib.axes.Axes"
+"""Those of a plot; a name, as matplotlib is loaded where one is drawn."""
 
 _NOTHING = "–"
 WIDTH = 80
@@ -459,7 +458,7 @@ class Plot(NamedTuple):
     """
 
     name: str
-    draw: Callable[[Any], None]
+    draw: Callable[[Axes], None]
     x: str
     y: str
     title: str = ""

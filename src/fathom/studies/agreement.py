@@ -17,7 +17,7 @@ from fathom.results.estimates import Estimate, mean_over_models
 from fathom.results.facts import RunFacts, Shared
 from fathom.results.loading import check_ranked, distinguished, read_facts, read_runs, short_names
 from fathom.results.rows import grouped
-from fathom.results.tables import Cell, Panels, Plot, Table
+from fathom.results.tables import Axes, Cell, Panels, Plot, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import AgreementOptions
 
@@ -191,7 +191,7 @@ def plots(findings: Agreements) -> list[Plot | Panels]:
     return [Panels("agreement", panels) if len(panels) > 1 else panels[0]]
 
 
-def _draw(pair: ProbePair, ends: tuple[int, int], last: bool, axes: Any) -> None:
+def _draw(pair: ProbePair, ends: tuple[int, int], last: bool, axes: Axes) -> None:
     """:param ends: smallest and largest number of tokens of all pairs. :param last: whether all others are drawn."""
     facts, xs, ys = zip(*pair.ranks.points, strict=True) if pair.ranks.points else ((), (), ())
     colours: dict[str, Any] = {}

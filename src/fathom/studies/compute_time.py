@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scipy import stats
 
@@ -16,7 +16,7 @@ from fathom.results.facts import excluded_by_limit
 from fathom.results.loading import check_same
 from fathom.results.metrics.correlation import FittedLine, fit_line
 from fathom.results.rows import grouped
-from fathom.results.tables import Plot, Table
+from fathom.results.tables import Axes, Plot, Table
 from fathom.store.folder import SECONDS, RunFolder
 from fathom.studies.options import TimeOptions
 
@@ -119,7 +119,7 @@ def plots(findings: Sequence[Timing]) -> list[Plot]:
     ]
 
 
-def _draw(timing: Timing, axes: Any) -> None:
+def _draw(timing: Timing, axes: Axes) -> None:
     counts = sorted({count for count, _ in timing.points})
     axes.scatter([count for count, _ in timing.points], [seconds for _, seconds in timing.points], s=12)
     axes.plot(counts, [timing.line.slope * count + timing.line.intercept for count in counts], color="grey")

@@ -24,7 +24,7 @@ from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts, common_facts, difference, names_of
 from fathom.results.loading import open_run, wanted_of
 from fathom.results.rows import grouped
-from fathom.results.tables import Plot, Table
+from fathom.results.tables import Axes, Plot, Table
 from fathom.store.folder import RunFolder, differences
 from fathom.studies.options import RunsOptions
 
@@ -336,21 +336,22 @@ def plots(findings: Learning) -> list[Plot]:
     ]
 
 
-def _draw_accuracy(course: Course, axes: Any) -> None:
+def _draw_accuracy(course: Course, axes: Axes) -> None:
     accuracy = [row["accuracy"] for row in course.checkpoints]
-    ends = [(one.value, one.value) if one.low is None else (one.low, one.high) for one in accuracy]
-    axes.fill_between(course.steps, *zip(*ends, strict=True), alpha=0.2)
+    lows = [share.value if share.low is None else share.low for share in accuracy]
+    highs = [share.value if share.high is None else share.high for share in accuracy]
+    axes.fill_between(course.steps, lows, highs, alpha=0.2)
     axes.plot(course.steps, [one.value for one in accuracy], marker="o", markersize=3)
     axes.set_ylim(0, None)
 
 
-def _draw_facts(course: Course, axes: Any) -> None:
+def _draw_facts(course: Course, axes: Axes) -> None:
     axes.bar(range(len(course.steps)), [row["learnt"] or 0 for row in course.checkpoints])
     axes.bar(range(len(course.steps)), [-(row["forgotten"] or 0) for row in course.checkpoints])
     _label_steps(course, axes)
 
 
-def _draw_relations(course: Course, axes: Any) -> None:
+def _draw_relations(course: Course, axes: Axes) -> None:
     """Draw a row for each relation and a column for each checkpoint: lines of many relations would cover each other."""
     values = [[one.value for one in numbers] for numbers in course.relations.values()]
     picture = axes.imshow(values, aspect="auto", vmin=0, vmax=1, cmap="cividis", interpolation="nearest")
@@ -359,7 +360,7 @@ def _draw_relations(course: Course, axes: Any) -> None:
     _label_steps(course, axes)
 
 
-def _label_steps(course: Course, axes: Any) -> None:
+def _label_steps(course: Course, axes: Axes) -> None:
     """Label at most ten checkpoints with their steps."""
     places = range(0, len(course.steps), -(-len(course.steps) // 10))
     axes.set_xticks(places, [str(course.steps[place]) for place in places], rotation=45)

@@ -20,7 +20,7 @@ from fathom.results.estimates import Estimate, correlation, correlation_within
 from fathom.results.facts import RunFacts
 from fathom.results.loading import distinguished, read_all_facts
 from fathom.results.rows import Floats, Ints
-from fathom.results.tables import Plot, Table
+from fathom.results.tables import Axes, Plot, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import LengthBiasOptions
 
@@ -181,7 +181,7 @@ def plots(findings: Sequence[LengthBias]) -> list[Plot]:
     ]
 
 
-def _draw(bias: LengthBias, axes: Any) -> None:
+def _draw(bias: LengthBias, axes: Axes) -> None:
     lengths = [row["tokens"] for row in bias.by_tokens]
     ranks = [[rank for _, tokens, rank in bias.points if tokens == length] for length in lengths]
     axes.boxplot(ranks, positions=lengths, showfliers=False)

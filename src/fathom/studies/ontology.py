@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from fathom.results.loading import short_names
 from fathom.results.metrics.ranking import by_frequency_of_others, finest_rank, hits_at_k
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample
-from fathom.results.tables import Cell, Plot, Table
+from fathom.results.tables import Axes, Cell, Plot, Table
 from fathom.results.tasks import (
     EACH_ITEM,
     FORMATS,
@@ -410,7 +410,7 @@ def plots(findings: Ontology) -> list[Plot]:
     """Draw a group of bars for each metric, one bar for each value (figures 5 to 7)."""
     bars = [(f"{one.part}: {value}", means) for one in findings.comparisons for value, means in one.means.items()]
 
-    def draw(axes: Any) -> None:
+    def draw(axes: Axes) -> None:
         width = 0.8 / len(bars)
         for number, (label, means) in enumerate(bars):
             places = [at + (number - (len(bars) - 1) / 2) * width for at in range(len(MEASURED))]

@@ -16,7 +16,7 @@ from fathom.results.facts import RunFacts, common_facts
 from fathom.results.loading import group_by_data, read_all_facts
 from fathom.results.metrics.table import metric
 from fathom.results.rows import grouped
-from fathom.results.tables import Plot, Table
+from fathom.results.tables import Axes, Plot, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import RunsOptions
 
@@ -128,7 +128,7 @@ def tables(findings: Perplexities) -> list[Table]:
 def plots(findings: Perplexities) -> list[Plot]:
     """Draw every run as a point, and the means of data sets as large points (figure 2)."""
 
-    def draw(axes: Any) -> None:
+    def draw(axes: Axes) -> None:
         for number, reading in enumerate(dict.fromkeys(point["reading"] for point in findings.points)):
             for points, size, label in (
                 (findings.points, 14, reading),

@@ -19,7 +19,7 @@ from fathom.results.facts import RunFacts
 from fathom.results.loading import group_by_data, read_all_facts
 from fathom.results.rows import grouped
 from fathom.results.samples import RELATION, Sample
-from fathom.results.tables import Plot, Table
+from fathom.results.tables import Axes, Plot, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import RunsOptions
 
@@ -135,7 +135,7 @@ def tables(findings: SharedRelations) -> list[Table]:
 def plots(findings: SharedRelations) -> list[Plot]:
     """Draw every shared relation by its two scores, a colour for each model (figure 8)."""
 
-    def draw(axes: Any) -> None:
+    def draw(axes: Axes) -> None:
         for model, rows in grouped((row["model"], row) for row in findings.relations).items():
             xs, ys = ([row[name].value for row in rows] for name in findings.names)
             axes.scatter(xs, ys, s=12, alpha=0.6, label=model)

@@ -24,7 +24,7 @@ from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, READINGS, RunFacts, common_facts, difference, names_of
 from fathom.results.loading import read_all_facts
 from fathom.results.rows import Floats, grouped
-from fathom.results.tables import Plot, Table
+from fathom.results.tables import Axes, Plot, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import RepeatedOptions
 
@@ -312,7 +312,7 @@ def plots(findings: Repetition) -> list[Plot]:
     ]
 
 
-def _draw(line: RunRepetition, axes: Any) -> None:
+def _draw(line: RunRepetition, axes: Axes) -> None:
     """Draw bars, a line at the share of right answers, and the legend above, where it hides no bar."""
     shown, about = line.entities[:SHOWN], line.about
     middles = np.arange(len(shown))

@@ -30,7 +30,7 @@ from fathom.results.metrics.significance import POWER
 from fathom.results.metrics.table import metric
 from fathom.results.rows import Floats, Ints, Rows, best_gold, grouped
 from fathom.results.samples import Sample
-from fathom.results.tables import Plot, Table
+from fathom.results.tables import Axes, Plot, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import ValidityOptions
 
@@ -248,7 +248,7 @@ def plots(findings: Validity) -> list[Plot]:
     ]
 
 
-def _draw(probes: Sequence[ProbeValidity], axes: Any) -> None:
+def _draw(probes: Sequence[ProbeValidity], axes: Axes) -> None:
     for one in probes:
         xs = [level["exposures"] for level in one.levels]
         axes.plot(xs, [level["accuracy"].value for level in one.levels], marker="o", markersize=3, label=one.name)

@@ -12,7 +12,7 @@ from fathom.base.options import nearest
 from fathom.plans.steps import PlannedStep, StepState
 from fathom.results.estimates import Estimate, Noise, combined, point_estimate
 from fathom.results.metrics.significance import LEVEL, POWER
-from fathom.results.tables import Plot, Table
+from fathom.results.tables import Axes, Plot, Table
 from fathom_kgc.plan import LinkStep
 from fathom_kgc.studies import MemoryOptions
 from fathom_kgc.studies.memory import (
@@ -251,7 +251,7 @@ def plots(findings: Memory) -> list[Plot]:
     return drawings
 
 
-def _draw_bars(findings: Memory, model: str, axes: Any) -> None:
+def _draw_bars(findings: Memory, model: str, axes: Axes) -> None:
     """Draw a group of bars for each world, with intervals as whiskers and failed cells crossed."""
     mine = {line.cell: line for line in findings.drawn[model]}
     worlds = list(dict.fromkeys(cell.world for cell in mine))
@@ -271,7 +271,7 @@ def _draw_bars(findings: Memory, model: str, axes: Any) -> None:
     axes.legend(fontsize=7)
 
 
-def _draw_bar(axes: Any, x: float, width: float, colour: str, of_cell: Sequence[CellResult]) -> None:
+def _draw_bar(axes: Axes, x: float, width: float, colour: str, of_cell: Sequence[CellResult]) -> None:
     hits = of_cell[0].hits if of_cell else None
     if hits is None:
         failed = bool(of_cell) and of_cell[0].why != NOT_YET
@@ -281,18 +281,18 @@ def _draw_bar(axes: Any, x: float, width: float, colour: str, of_cell: Sequence[
         axes.bar(x, hits.value, width, yerr=spread, color=colour, error_kw={"lw": 0.8})
 
 
-def _draw_curves(curves: Sequence[Curve], axes: Any) -> None:
+def _draw_curves(curves: Sequence[Curve], axes: Axes) -> None:
     """Draw pretrained solid, random dashed; one colour for each world."""
     worlds = list(dict.fromkeys(curve.cell.world for curve in curves))
     for curve in curves:
         style = "--" if curve.cell.init == R else "-"
         colour = f"C{worlds.index(curve.cell.world) % 10}"
         axes.plot(curve.epochs, curve.hits, style, color=colour, linewidth=1, label=curve.name)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]  # that of MaxNLocator
     axes.legend(fontsize=6)
 
 
-def _draw_correlations(curves: Sequence[Curve], axes: Any) -> None:
+def _draw_correlations(curves: Sequence[Curve], axes: Axes) -> None:
     names = [f"{curve.cell.world} {'w/o weights' if curve.cell.init == R else ''}".strip() for curve in curves]
     shown = axes.imshow(np.ma.masked_invalid(correlations(curves)), vmin=-1, vmax=1, cmap="RdBu_r")
     axes.figure.colorbar(shown, ax=axes, shrink=0.8)

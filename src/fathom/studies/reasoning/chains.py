@@ -24,7 +24,7 @@ from fathom.results.estimates import NOTHING, Estimate, difference, mean, point_
 from fathom.results.loading import folder_names
 from fathom.results.rows import Floats, Rows, grouped
 from fathom.results.samples import Origin, sample_of_origins
-from fathom.results.tables import Plot, Table
+from fathom.results.tables import Axes, Plot, Table
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce, PlannedRun
 from fathom.studies.options import ChainStudyOptions
@@ -218,13 +218,13 @@ def plots(findings: Chains) -> list[Plot]:
 
 
 def _curve(model: str, rule: str, lines: Sequence[Row]) -> Plot:
-    def draw(axes: Any) -> None:
+    def draw(axes: Axes) -> None:
         for form, own in grouped((line["form"], line) for line in lines).items():
             depths, numbers = [line["depth"] for line in own], [line["whole"] for line in own]
             [drawn] = axes.plot(depths, [one.value for one in numbers], marker="o", label=form)
-            ends = [(one.low, one.high) for one in numbers]
-            if all(low is not None and high is not None for low, high in ends):
-                axes.fill_between(depths, *zip(*ends, strict=True), alpha=0.15, color=drawn.get_color())
+            lows, highs = [share.low for share in numbers], [share.high for share in numbers]
+            if None not in (*lows, *highs):
+                axes.fill_between(depths, lows, highs, alpha=0.15, color=drawn.get_color())
             best = [np.nan if line["best altered"] is None else line["best altered"].value for line in own]
             axes.plot(depths, best, linestyle=":", color=drawn.get_color(), label=f"{form}, best altered")
         axes.set_xticks(sorted({line["depth"] for line in lines}))

@@ -19,7 +19,7 @@ from fathom.results.estimates import Estimate, mean, point_estimate, recipe
 from fathom.results.loading import folder_names
 from fathom.results.rows import Rows, grouped
 from fathom.results.samples import Origin, sample_of_origins
-from fathom.results.tables import Plot, Table
+from fathom.results.tables import Axes, Plot, Table
 from fathom.results.tasks import FORMATS, LEGEND, MEASURED, NO_RANKS, measured, metrics, over
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce, PlannedRun
@@ -370,7 +370,7 @@ def plots(findings: Entailment) -> list[Plot]:
 
 
 def _bars(by_wording: Mapping[str, tuple[Estimate, Estimate]]) -> Plot:
-    def draw(axes: Any) -> None:
+    def draw(axes: Axes) -> None:
         for place, name in enumerate((_MRR, _MRR_ALL)):
             numbers = [means[place] for means in by_wording.values()]
             at = [number + (place - 0.5) * 0.4 for number in range(len(numbers))]
@@ -388,7 +388,7 @@ def _bars(by_wording: Mapping[str, tuple[Estimate, Estimate]]) -> Plot:
 def _heat_map(model: str, wording: str, rule: str, cells: Mapping[tuple[str, str], float]) -> Plot:
     """Draw a map with the same colours, from 0 to 1, as all others."""
 
-    def draw(axes: Any) -> None:
+    def draw(axes: Axes) -> None:
         values = [[cells.get((first, second), math.nan) for second in LEVELS] for first in LEVELS]
         axes.imshow(values, vmin=0, vmax=1, cmap="Blues")
         for row, own in enumerate(values):
