@@ -137,7 +137,7 @@ def open_run(path: str | Path) -> Result:
     return Result(RunFolder.open(path))
 
 
-def resume_run(path: str | Path, progress: ProgressSetting = None, **rights: Any) -> Result:
+def resume_run(path: str | Path, progress: ProgressSetting = None, **rights: object) -> Result:
     """Repeat the command in a run's manifest, which finishes the run, or its part; a finished run is opened.
 
     :param rights: options that the command has and that no file may give: ``trust_remote_code``, ``allow_pickle``,
@@ -155,7 +155,7 @@ def resume_run(path: str | Path, progress: ProgressSetting = None, **rights: Any
     return probe(command["probe"], command["model"], command["data"], path, progress, **command["options"])
 
 
-def forecast_resumed(path: str | Path, **rights: Any) -> Forecast:
+def forecast_resumed(path: str | Path, **rights: object) -> Forecast:
     """Estimate all of a run that :func:`resume_run` would finish. :raises BadInput: likewise."""
     command = _command_of(RunFolder.open(path), rights)
     return _forecast(command["probe"], command["model"], command["data"], path, **command["options"])
@@ -204,7 +204,7 @@ def run_plan(
     data: Mapping[str, str] | None = None,
     limit: int | None = None,
     device: str | None = None,
-    **rights: Any,
+    **rights: object,
 ) -> PlanResult:
     """Make the runs of a plan that are missing, then its studies, tables and report, as ``fathom plan`` does.
 

@@ -156,7 +156,7 @@ def identity_of(options: BaseModel) -> Given:
     return options.model_dump(mode="json", exclude=marked(kind, "circumstance") | unset)
 
 
-def listed(value: Any) -> Any:
+def listed(value: object) -> Any:
     """Split "a,b" as typed on a command line into ("a", "b"); YAML and Python may give lists.
 
     A part in quotation marks may contain commas: '"a,b",c' is ("a,b", "c").
@@ -177,11 +177,11 @@ def _parts_of(text: str) -> list[str]:
         raise ValueError(f"cannot be split at its commas: {error}") from error
 
 
-def separated(value: Any) -> Any:
+def separated(value: object) -> Any:
     """Split like :func:`listed`, and drop repeated values."""
-    value = listed(value)
-    is_plain = isinstance(value, tuple) and all(isinstance(part, str | int | float) for part in value)
-    return tuple(dict.fromkeys(value)) if is_plain else value
+    parts = listed(value)
+    is_plain = isinstance(parts, tuple) and all(isinstance(part, str | int | float) for part in parts)
+    return tuple(dict.fromkeys(parts)) if is_plain else parts
 
 
 def chosen_options(asked: str | Options, keywords: Given, parse: Callable[[Given], Options]) -> Options:
@@ -225,7 +225,7 @@ def _is_number(annotation: object) -> bool:
     return bool not in parts and any(part in (int, float) or (get_args(part) and _is_number(part)) for part in parts)
 
 
-def _in_words(value: Any) -> Any:
+def _in_words(value: object) -> Any:
     if isinstance(value, list | tuple):
         return [_in_words(each) for each in value]
     return str(value).lower() if isinstance(value, bool) else value

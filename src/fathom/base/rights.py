@@ -7,7 +7,6 @@ in a manifest, a ``--config`` file or a plan they are refused, unless the same i
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from fathom.base.options import Given
 from fathom.base.reading.replies import excerpt_of
@@ -20,7 +19,7 @@ _HERE = re.compile(r"auto|local|((https?|ray)://)?(localhost|127(\.\d{1,3}){3}|\
 """Addresses on this machine. Nothing but a plain path may follow the port: what stands before an ``@`` is no host."""
 
 
-def missing_right(name: str, value: Any, typed: Given, server_flag: str = "--server") -> str | None:
+def missing_right(name: str, value: object, typed: Given, server_flag: str = "--server") -> str | None:
     """Return what is wrong with an option of a file that gives a right; None if it gives none, or is typed.
 
     :param typed: options by name; several values of one in a tuple.
@@ -40,7 +39,7 @@ def missing_right(name: str, value: Any, typed: Given, server_flag: str = "--ser
     return f"a right, which no file gives: type {text}, if you trust the file"
 
 
-def _is_harmless(name: str, value: Any) -> bool:
+def _is_harmless(name: str, value: object) -> bool:
     return value in (None, False, "") or (name in _ADDRESSES and _HERE.fullmatch(str(value)) is not None)
 
 

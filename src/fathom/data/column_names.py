@@ -11,7 +11,7 @@ TABLE_COLUMNS = ("subject", "relation", "answer", "template", "id", "subject_id"
 """Columns of a table of facts that are no groups."""
 
 
-def checked_columns(value: Any) -> Any:
+def checked_columns(value: object) -> Any:
     """Return an order of triples, or pairs such as "subject=s,answer=o", given as text or as a mapping.
 
     :raises ValueError: neither.

@@ -27,7 +27,7 @@ class BuildOptions(Declared):
     group: ClassVar = Group.SELECTION
 
 
-def last_day(value: Any) -> Any:
+def last_day(value: object) -> Any:
     """Return the last day of a year, month or day, so that later dates are never in it.
 
     :raises ValueError: not a date.

@@ -330,7 +330,7 @@ def _check_parts(content: Given, typed: Given, faults: PlanFaults) -> None:
                         faults.add(where, fault)
 
 
-def _values_in(part: Any, where: Where) -> Iterator[tuple[Where, Any]]:
+def _values_in(part: object, where: Where) -> Iterator[tuple[Where, Any]]:
     """Yield the values of all keys of a part, each with its path."""
     for key, value in part.items() if isinstance(part, dict) else ():
         yield (*where, str(key)), value

@@ -51,6 +51,6 @@ class WorkerOptions(ClusterOptions):
 
     @field_validator("gpus_per_worker", "cpus_per_worker", "ray_address")
     @classmethod
-    def _only_with_ray(cls, value: Any, info: ValidationInfo) -> Any:
+    def _only_with_ray(cls, value: object, info: ValidationInfo) -> Any:
         """Check all but ``workers``, which without an engine are processes of this machine."""
         return super()._only_with_ray(value, info)

@@ -34,16 +34,16 @@ DIRECTIONS = (
 )
 
 
-def _tokens_or_auto(value: Any) -> Any:
+def _tokens_or_auto(value: object) -> Any:
     """:raises ValueError: neither a number from 1 on nor "auto"."""
     if value is None or value == "auto":
         return value
-    if isinstance(value, bool) or not str(value).strip().isdecimal() or int(value) < 1:
+    if isinstance(value, bool) or not str(value).strip().isdecimal() or int(str(value)) < 1:
         raise ValueError(f"expected a number of tokens, 1 or more, or auto, found {value!r}")
-    return int(value)
+    return int(str(value))
 
 
-def _part_or_auto(value: Any) -> Any:
+def _part_or_auto(value: object) -> Any:
     """:raises ValueError: neither i/n with 1 ≤ i ≤ n nor "auto"."""
     if value is None or value == "auto":
         return value
@@ -93,7 +93,7 @@ class ClusterOptions(BaseModel):
 
     @field_validator("workers", "gpus_per_worker", "cpus_per_worker", "ray_address")
     @classmethod
-    def _only_with_ray(cls, value: Any, info: ValidationInfo) -> Any:
+    def _only_with_ray(cls, value: object, info: ValidationInfo) -> Any:
         if info.data.get("engine") == HERE and value != cls.model_fields[str(info.field_name)].default:
             raise ValueError("expected only with --engine ray")
         return value

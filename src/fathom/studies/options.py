@@ -150,7 +150,7 @@ def _is_run(folder: Path) -> Path:
         raise PydanticCustomError("run", "{fault}", {"fault": str(error)}) from error
 
 
-def _rules(value: Any) -> Any:
+def _rules(value: object) -> Any:
     """Accept names and numbers, "9" for "rdfs9"; each once."""
     names = separated(value)
     if not isinstance(names, tuple):

@@ -26,7 +26,7 @@ class _Part(BaseModel):
 
 
 def _id(example: str) -> Any:
-    def check(value: Any) -> str:
+    def check(value: object) -> str:
         if not isinstance(value, str) or not re.fullmatch(rf"{example[0]}[1-9][0-9]*", value):
             raise ValueError(f"expected an id such as {example}")
         return value
@@ -38,7 +38,7 @@ Property = Annotated[str, _id("P36")]
 Item = Annotated[str, _id("Q6256")]
 
 
-def _day(value: Any) -> str:
+def _day(value: object) -> str:
     text = value.isoformat() if isinstance(value, date) else str(value)
     if not re.fullmatch(r"-?\d{1,6}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?", text):
         raise ValueError("expected a date such as 2022, 2022-01 or 2022-01-03")

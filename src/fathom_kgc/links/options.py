@@ -93,7 +93,7 @@ class TextTraining(LoopTraining):
     descriptions: bool = opt(True, "Read the entities' descriptions as well as their names.", Group.PROMPTS)
 
 
-def _mapping(value: Any) -> Any:
+def _mapping(value: object) -> Any:
     if not isinstance(value, str):
         return value
     with suppress(NotData):

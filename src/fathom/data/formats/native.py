@@ -178,7 +178,7 @@ def _add_relation(draft: Draft, file: Path, line: int, entry: Json, facts: list[
     draft.queries += _queries(draft.path, relation, spaces, _by_language(entry.get("templates", [])), facts, faults)
 
 
-def _by_language(value: Any) -> dict[str, Any]:
+def _by_language(value: object) -> dict[str, Any]:
     """Return the values by language; "" stands for a value without languages."""
     return value if isinstance(value, dict) else {"": value}
 
