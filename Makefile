@@ -12,7 +12,7 @@ export TOKENIZERS_PARALLELISM = false
 # Where this is set, every process compiles Fathom and its tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo docs docs-serve test test-slow test-lowest test-highest test-wheel lint install install-test benchmark mutation faults published references
+.PHONY: demo docs docs-serve test test-slow test-lowest test-highest test-wheel lint install install-test install-test-slow benchmark mutation faults published references
 
 # torch 2.13.0 first: a range alone would choose the newest build, with gigabytes of CUDA libraries.
 $(BIN)/python:
@@ -27,8 +27,13 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	$(BIN)/python -m pip install -q -e '.[test]'
 	touch $@
 
+$(VENV)/.installed-test-slow: $(VENV)/.installed-test
+	$(BIN)/python -m pip install -q -e '.[test-slow]'
+	touch $@
+
 install: $(VENV)/.installed
 install-test: $(VENV)/.installed-test
+install-test-slow: $(VENV)/.installed-test-slow
 
 demo: install
 	$(BIN)/fathom demo
@@ -42,7 +47,7 @@ lint: install-test
 	$(BIN)/lint-imports
 	$(BIN)/oxlint --quiet --deny-warnings src/fathom/studies/report/assets
 
-docs: install-test
+docs: install-test-slow
 	$(BIN)/python docs/site/build.py
 
 docs-serve: docs
@@ -56,7 +61,7 @@ TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 5
 test: lint
 	$(TESTS) -m "not slow"
 
-test-slow: install-test
+test-slow: install-test-slow
 	$(TESTS) -m slow
 
 # The core tests with the lowest versions that pyproject.toml allows, and with the newest that there are: gigabytes and
@@ -96,7 +101,7 @@ test-wheel:
 		test -f $$(venv/bin/python -c "import fathom; print(fathom.__path__[0])")/py.typed
 	rm -rf $(SCRATCH)
 
-benchmark: install-test
+benchmark: install-test-slow
 	$(BIN)/python -m pip install -q -e '.[benchmark]'
 	$(BIN)/python benchmarks/speed.py
 
@@ -108,7 +113,7 @@ published: install-test
 references: install
 	$(BIN)/python -P benchmarks/references.py
 
-# Two processes of two hours at most; SAMPLE: so many mutants of each module. ONLY=metrics/: of these modules.
+# Two processes of two hours at most; SAMPLE: so many mutants of each module. ONLY=fathom/results: of these modules.
 mutation: install-test
 	$(BIN)/python -m pip install -q -e '.[mutation]'
 	$(BIN)/python benchmarks/mutation.py --sample $(SAMPLE) $(if $(ONLY),--only $(ONLY))
@@ -116,7 +121,7 @@ mutation: install-test
 # Kills, bad inputs, full disks and races, by the script CAMPAIGN on the data sets DATA, for hours, into faults/SEED; then the
 # cases of tests/faults. The seed is new each time and printed: SEED=7 repeats one.
 # PART=kills,points,inputs,invariance,disk,race; MORE='--slice 1/4': what else the script takes.
-faults: install-test
+faults: install-test-slow
 	@seed=$(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')); echo "SEED=$$seed repeats this"; \
 	$(BIN)/python $(CAMPAIGN) --fathom $(BIN)/fathom --data $(DATA) --out faults/$$seed --seed $$seed $(if $(PART),--part $(PART)) $(MORE); \
 	status=$$?; SEED=$$seed $(TESTS) --hypothesis-seed=$$seed tests/faults && exit $$status

@@ -93,7 +93,7 @@ def test_the_accuracy_of_a_task_is_fathoms(tmp_path: Path, scores: list[float], 
 
 @pytest.mark.slow
 def test_the_harness_gives_the_scores_of_the_statement_probe(tmp_path: Path, fathom: Any) -> None:
-    pytest.importorskip("lm_eval", reason="needs the extra test")
+    pytest.importorskip("lm_eval", reason="needs the extra test-slow")
     model = save(tmp_path / "model", gpt2())
     asked = ("--limit", "6", "--templates", "0,2")
     assert fathom("export", "lm-eval", "geography", *asked, "--out", tmp_path / "task", "--task", "places")[0] == 0
@@ -178,7 +178,7 @@ def test_the_same_run_has_the_same_name(tmp_path: Path) -> None:
 
 
 def test_the_example_of_duckdb(tmp_path: Path) -> None:
-    duckdb = pytest.importorskip("duckdb", reason="needs the extra test")
+    duckdb = pytest.importorskip("duckdb", reason="needs the extra test-slow")
     answered(tmp_path / "runs" / "gpt2", at_random(0), world(EVEN, templates=2))
     query = re.search(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert query is not None
