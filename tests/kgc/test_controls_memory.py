@@ -205,6 +205,9 @@ class TestMemory:
         }
         p_values = [term.value.p_value for term in found.terms if term.value is not None]
         assert p_values[0] < 0.001
+        shown = [str(term.value) for term in found.terms]
+        assert shown[0].startswith("+0.650 [")
+        assert shown[-1].startswith("0.100 ["), "of one cell, it is no difference"
         memory_of_names, _, *formulas = (term.formula for term in found.terms)
         assert memory_of_names == f"[H(base, p) − H(base, r)] − [H({NAMELESS}, p) − H({NAMELESS}, r)]"
         descriptions = [f"H({NAMELESS}, {init}) − H({MEANINGLESS}, {init})" for init in "pr"]
