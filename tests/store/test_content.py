@@ -124,6 +124,17 @@ def test_an_edited_run_is_refused(
     assert mentioned(said, run, named)
 
 
+def test_equal_scores_at_the_cut_of_the_best_answers_are_no_edit(fathom: Command, tmp_path: Path) -> None:
+    """Names that a small model cuts to the same end have the same vector; the embedding probe records any of them."""
+    run = tmp_path / "run"
+    model = save(tmp_path / "model", gpt2())
+    line = ("probe", "embedding", "--model", model, "--data", "geography", "--limit", 6, "--out", run)
+    assert fathom(*line)[0] == 0
+    code, printed, said = fathom("show", run, "--verify")
+    assert (code, said) == (0, "")
+    assert "the ranks of 6 against their scores" in printed
+
+
 def test_a_run_of_an_earlier_version_opens_and_resumes(probe: Callable[..., Path], fathom: Command) -> None:
     numbers = fathom("metrics", without_digests(probe()))
     assert numbers[0] == 0

@@ -508,6 +508,19 @@ def test_vectors_that_are_none(tmp_path, vectors):
         store.take(np.array([0]))
 
 
+def test_a_flipped_bit_of_vectors_is_found(tmp_path):
+    """But for the end, whose digest earlier versions did not write."""
+    VectorStore(tmp_path, 3).write(0, np.arange(6, dtype=np.float32).reshape(3, 2))
+    file = tmp_path / "vectors-00000.npy"
+    whole = file.read_bytes()
+    for place in range(len(whole)):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 64]) + whole[place + 1 :])
+        with pytest.raises(BadInput, match=mentions("00000.npy", "damaged")):
+            VectorStore(tmp_path, 3).take(np.array([0]))
+    file.write_bytes(whole[:-32])
+    assert VectorStore(tmp_path, 3).take(np.array([1])).tolist() == [[2, 3]]
+
+
 def test_vectors_of_another_width(tmp_path):
     store = VectorStore(tmp_path, 3)
     store.write(0, np.zeros((3, 2), np.float32))

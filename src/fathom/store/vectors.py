@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
+from tokenize import TokenError
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +22,7 @@ PIECE = 1024
 
 
 class VectorStore:
-    """Numbered float32 vectors in the files ``vectors-00000.npy``, … of a folder."""
+    """Numbered float32 vectors in the files ``vectors-00000.npy``, … of a folder, each with its digest at the end."""
 
     def __init__(self, folder: Path, total: int) -> None:
         self.folder, self.total = folder, total
@@ -39,6 +42,7 @@ class VectorStore:
         """Write a file. :param vectors: those of :meth:`rows_of`, in order."""
         content = BytesIO()  # into a file, numpy writes by itself, and does not say that a disk is full
         np.save(content, vectors.astype(np.float32, copy=False), allow_pickle=False)
+        content.write(hashlib.sha256(content.getbuffer()).digest())
         with whole_file(self.file(piece)) as temporary:
             temporary.write_bytes(content.getbuffer())
 
@@ -71,9 +75,17 @@ class VectorStore:
         file = self.file(piece)
         try:
             check_file(file)
-            vectors: NDArray[np.float32] = np.load(file, mmap_mode="r", allow_pickle=False)
+            vectors: np.memmap[Any, np.dtype[np.float32]] = np.load(file, mmap_mode="r", allow_pickle=False)
             if vectors.ndim != 2 or len(vectors) != len(self.rows_of(piece)) or vectors.dtype != np.float32:
                 raise ValueError(f"{vectors.dtype} of shape {vectors.shape}")
-        except (ValueError, EOFError, OSError) as error:
+            _check_digest(file.read_bytes(), vectors.offset + vectors.nbytes)
+        except (ValueError, EOFError, OSError, SyntaxError, TokenError) as error:  # the last two of a header
             raise BadInput(f"{file} is damaged: delete it and run the probe again ({error})") from error
         return vectors
+
+
+def _check_digest(content: bytes, end: int) -> None:
+    """:raises ValueError: the bytes after the vectors are not their digest; earlier versions wrote none."""
+    found = content[end:]
+    if found and found != hashlib.sha256(content[:end]).digest():
+        raise ValueError("not as it was written")

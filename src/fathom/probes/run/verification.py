@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def verify(run: RunFolder) -> str:
         for name, (found, expected) in by_scores.items():
             if not np.array_equal(found, expected):
                 where = f"{run.path / 'predictions'}: {name} of query {rows.query_ids[query]!r}"
-                raise BadInput(f"{where} is {shown(found)}, by its scores {shown(expected)}: {_EDITED}")
+                raise BadInput(f"{where}: {shown(found)}, by its scores {shown(expected)}: {_EDITED}")
     files = f"{len(run.digests()):,} files against their digests" if run.digests() else "no digests were recorded"
     return f"verified: {len(rows.rank):,} predictions, the ranks of {ranked:,} against their scores; {files}"
 
@@ -77,11 +78,19 @@ def _by_scores(rows: Rows, place: int) -> dict[str, tuple[Any, Any]]:
     ranks = rank_best(scores, golds, rows.candidate_places(place, known))
     ids = rows.candidates[rows.spaces[query] or ""][0]
     gold_ranks = [rank for rank in rows.table.column("gold_ranks")[place].as_py() or () if rank and not np.isnan(rank)]
-    first = top(scores, ids, len(best))
+    highest = [float(scores[at]) for at in top(scores, ids, len(best))]
     return {
-        "top_scores": (rows.table.column("top_scores")[place].as_py(), [float(scores[at]) for at in first]),
+        "top_scores": (rows.table.column("top_scores")[place].as_py(), highest),
         "rank_optimistic": (float(rows.optimistic[place]), ranks.optimistic),
         "rank_pessimistic": (float(rows.pessimistic[place]), ranks.pessimistic),
         "gold_ranks": (gold_ranks, unfiltered_ranks(scores, golds)),
-        "top_ids": (best, [ids[at] for at in first]),
+        "top_ids": (best, _first_ids(best, dict(zip(ids, scores.tolist(), strict=True)), highest)),
     }
+
+
+def _first_ids(recorded: list[str], score_of: Mapping[str, float], highest: list[float]) -> list[str]:
+    """Return the ids that scores put first, equal ones by id; at the cut the embedding probe records any of these."""
+    cut = highest[-1] if highest else np.inf
+    above = [id_ for id_, score in score_of.items() if score > cut]
+    at_cut = [id_ for id_ in recorded if score_of.get(id_) == cut]
+    return sorted([*above, *at_cut], key=lambda id_: (-score_of[id_], id_))
