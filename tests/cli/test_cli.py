@@ -433,7 +433,7 @@ def test_a_message_has_no_password_and_fits_a_screen(fathom, capsys, words, said
     assert len(log) < 2500
 
 
-@pytest.mark.parametrize("device", ["meta", "nothing"])
+@pytest.mark.parametrize("device", ["meta", "nothing", "hpu", "privateuseone"])
 def test_a_device_that_computes_nothing_is_refused(device):
     with pytest.raises(BadInput) as refused:
         device_of(device)

@@ -139,3 +139,14 @@ def test_a_real_sentence_encoder(tmp_path: Path) -> None:
     torch.testing.assert_close(cosines, torch.tensor([0.98936, -0.00271]), rtol=0, atol=1e-3)
     result = fathom.probe("embedding", model=model, data="geography", limit=5, out=tmp_path / "run")
     assert result.folder.is_complete()
+
+
+@pytest.mark.parametrize("inner", ["sub/own.py", "additional_chat_templates/tools.jinja"])
+def test_code_and_templates_in_folders_of_a_model_are_of_its_content(tmp_path: Path, inner: str) -> None:
+    folder = Path(saved(tmp_path / "model", "BertModel"))
+    hashes = {content_hash([str(folder)])}
+    (folder / inner).parent.mkdir()
+    for text in ("a", "b"):
+        (folder / inner).write_text(text)
+        hashes.add(content_hash([str(folder)]))
+    assert len(hashes) == 3

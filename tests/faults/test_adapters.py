@@ -147,6 +147,9 @@ OTHERS = [
     ("modules.json", 5, "list"),
     ("modules.json", [{"type": 5}], "type"),
     ("model.safetensors.index.json", {"weight_map": {"a": "../elsewhere/model.safetensors"}}, "weight_map"),
+    ("model.safetensors.index.json", {"weight_map": {"a": "pytorch_model.bin"}}, "*.safetensors"),
+    ("model.safetensors.index.json", {"weight_map": {"a": "weights.dat"}}, "*.safetensors"),
+    ("pytorch_model.bin.index.json", {"weight_map": {"a": "weights.dat"}}, "*.bin"),
 ]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from fathom.results.metrics.correlation import correlate, correlate_within, intercept, slope
+from fathom.results.metrics.correlation import correlate, correlate_within
 from fathom.results.metrics.uncertainty import (
     ENOUGH,
     ONE_SEED,
@@ -188,14 +188,6 @@ def test_either_outcome_may_be_too_rare(common):
 def test_clusters_worth_five_are_enough():
     """Nine of one value and one of six: 15² / (9 + 6²) = 5; with one of seven 16² / (9 + 7²) = 4.4."""
     assert [enough_clusters([0] * largest + list(range(1, 10))) for largest in (6, 7)] == [True, False]
-
-
-def test_slope_and_intercept_by_hand():
-    """x of 0 to 3, mean 1.5, and y of 1, 3, 5, 8, mean 4.25: Sxy = 11.5 and Sxx = 5."""
-    x, y = [0, 1, 2, 3], [1, 3, 5, 8]
-    assert slope(x, y).estimate == pytest.approx(2.3)
-    assert intercept(x, y).estimate == pytest.approx(4.25 - 2.3 * 1.5)
-    assert np.isnan([slope(x[:2], y[:2]).estimate, intercept(x[:2], y[:2]).estimate]).all()
 
 
 def test_equal_values_without_limits_have_no_interval():

@@ -18,6 +18,7 @@ import numpy as np
 from huggingface_hub import constants
 from huggingface_hub import errors as hub
 from transformers import AutoConfig, AutoTokenizer
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
 from transformers.utils import logging as transformers_logging
 
 from fathom.base.errors import BadInput, optional
@@ -152,7 +153,11 @@ def from_pretrained(kind: Any, part: ModelPart, options: Mapping[str, Any]) -> A
         raise BadInput(f"cannot load '{excerpt_of(name)}': {lacking}")
     try:
         with quiet():
+            if "use_safetensors" in options:  # weights are read
+                _check_index(part)
             return kind.from_pretrained(name, revision=part.revision, **options)
+    except BadInput:
+        raise
     except BaseException as error:  # any error of a library on foreign files
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # that of tokenizers
             raise
@@ -161,6 +166,17 @@ def from_pretrained(kind: Any, part: ModelPart, options: Mapping[str, Any]) -> A
         whose = "the tokenizer of " if kind is AutoTokenizer else ""
         where = _file_of(kind, error) if os.path.isdir(name) else ""
         raise BadInput(f"cannot load {whose}'{excerpt_of(name)}'{where}: {_reason(name, options, error)}") from error
+
+
+def _check_index(part: ModelPart) -> None:
+    """:raises BadInput: an index of the hub, as one in a folder, names files that are no ``.safetensors``."""
+    index = cached_file(
+        part.name, SAFE_WEIGHTS_INDEX_NAME, revision=part.revision, _raise_exceptions_for_missing_entries=False
+    )
+    if index is not None:
+        faults = Faults()
+        check_object(Path(index), SMALL, faults)
+        faults.stop_if_any()
 
 
 def _from_gguf(kind: Any, name: str, file: Path, options: Mapping[str, Any]) -> Any:

@@ -16,6 +16,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, PretrainedConfig, 
 
 from fathom.base.errors import BadInput
 from fathom.base.progress import LOG
+from fathom.base.reading.replies import excerpt_of
 from fathom.engine.models.base import Attention, Identity
 from fathom.engine.models.encoder_decoder import EncoderDecoder
 from fathom.engine.models.hub import from_pretrained, parsed, quantisation_of
@@ -358,6 +359,7 @@ def device_of(device: str | None) -> torch.device:
     try:
         torch.zeros(1, device=device).item()  # "meta" makes tensors, without content
         return torch.device(device)
-    except (RuntimeError, AssertionError) as error:
+    except Exception as error:  # any error of a backend, which may lack its module
         available = ", ".join(["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))])
-        raise BadInput(f"--device {device}: {str(error).splitlines()[0]}; available: {available}") from error
+        reason = excerpt_of(next(iter(str(error).splitlines()), type(error).__name__), 200)
+        raise BadInput(f"--device {device}: {reason}; available: {available}") from error

@@ -18,6 +18,8 @@ from fathom.base.reading.objects import Object, object_faults
 
 HASHED = {".json", ".safetensors", ".bin", ".model", ".txt", ".py", ".spm", ".tiktoken", ".jinja"}
 """Suffixes of the files of a model: configuration, weights, tokenizer, code."""
+CODE = (".py", ".jinja")
+"""Suffixes of files that libraries also read in folders of a model."""
 UNHASHED = {"planting.json", "pretraining.json"}
 """Manifests of Fathom's own trainings."""
 GGUF = ".gguf"
@@ -44,8 +46,11 @@ def files_of(name: str) -> list[Path]:
     """Return the files that make a model, an adapter or a tokenizer; none if it is on the hub."""
     if (file := gguf_file(name)) is not None:
         return [file]
-    folder = [*sorted(Path(name).iterdir()), Path(name) / POOLING] if os.path.isdir(name) else []
-    return [file for file in folder if file.is_file() and file.suffix in HASHED and file.name not in UNHASHED]
+    if not os.path.isdir(name):
+        return []
+    inner = (file for suffix in CODE for file in Path(name).glob(f"*/**/*{suffix}"))
+    files = [*sorted(Path(name).iterdir()), Path(name) / POOLING, *sorted(inner)]
+    return [file for file in files if file.is_file() and file.suffix in HASHED and file.name not in UNHASHED]
 
 
 def content_hash(names: Sequence[str], config: Any = None) -> str:
@@ -67,15 +72,6 @@ def content_hash(names: Sequence[str], config: Any = None) -> str:
 Text = str | None
 Mapping = dict[str, Any] | None
 SpecialToken = Annotated[str | dict[str, Any] | None, Field(description="text or an object {…}")]
-
-
-class ConfigFile(Object):
-    """``config.json``."""
-
-    model_type: Text = None
-    architectures: Annotated[list[str] | None, Field(description="a list of class names")] = None
-    auto_map: Mapping = None
-    quantization_config: Mapping = None
 
 
 class NamedTemplate(Object):
@@ -130,16 +126,17 @@ class ModulesFile(RootModel[list[Module]]):
     model_config = ConfigDict(strict=True, frozen=True)
 
 
-class IndexFile(Object):
-    """The files of weights in several, by the names of the weights."""
-
-    weight_map: Annotated[
-        dict[str, Annotated[str, Field(pattern=r"^[^/\\]+$")]], Field(description="files in this folder by weights")
-    ]
-
-
 PlainName = Annotated[str, Field(pattern=r"^[\w.|^$\\-]+$", max_length=500)]
 """A pattern of modules without groups and repetitions, which is matched in linear time; mostly a name."""
+
+
+def _index_of(ending: str) -> type[BaseModel]:
+    """Return the type of the files of weights in several: those of one ending, in this folder, by weights."""
+    file = Annotated[str, Field(pattern=rf"^[^/\\]+\.{ending}$")]
+    files = Annotated[dict[str, file], Field(description=f"files *.{ending} in this folder by weights")]
+    return create_model(f"{ending.title()}Index", __base__=Object, weight_map=(files, ...))
+
+
 AdapterSize = Annotated[int | None, Field(ge=0, le=WIDTH.most, description=f"a whole number up to {WIDTH.most:,}")]
 Names = Annotated[
     Annotated[list[str], Field(max_length=100_000)] | str | None,
@@ -149,6 +146,25 @@ PlainNames = Annotated[
     Annotated[list[PlainName], Field(max_length=2000)] | PlainName | None,
     Field(description="a list of up to 2,000 names of modules, none of them a pattern with ( or *"),
 ]
+
+
+class QuantizationConfig(Object):
+    """How weights were quantised; libraries match the names of modules as patterns."""
+
+    quant_method: Text = None
+    llm_int8_skip_modules: list[PlainName] | None = None
+    modules_to_not_convert: list[PlainName] | None = None
+
+
+class ConfigFile(Object):
+    """``config.json``."""
+
+    model_type: Text = None
+    architectures: Annotated[list[str] | None, Field(description="a list of class names")] = None
+    auto_map: Mapping = None
+    quantization_config: QuantizationConfig | None = None
+
+
 ByModule = Annotated[
     Annotated[dict[PlainName, float | list[bool]], Field(max_length=2000)] | None,
     Field(description="numbers by up to 2,000 names of modules, none of them a pattern with ( or *"),
@@ -245,8 +261,8 @@ SMALL: dict[str, type[BaseModel]] = {
     "special_tokens_map.json": AnyFile,
     ADAPTER_FILE: AdapterFile,
     "modules.json": ModulesFile,
-    "model.safetensors.index.json": IndexFile,
-    "pytorch_model.bin.index.json": IndexFile,
+    "model.safetensors.index.json": _index_of("safetensors"),
+    "pytorch_model.bin.index.json": _index_of("bin"),
 }
 """Files that are checked before a library reads them."""
 WEIGHTS = (".safetensors", ".bin")
