@@ -22,7 +22,8 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from fathom.base.errors import BadInput
+from fathom.base.errors import BadInput, Stopped
+from fathom.cli.commands import stoppable
 from fathom.cli.formats import breakdown_command
 from fathom.data.formats import read
 from fathom.engine.models.loading import device_of
@@ -415,6 +416,44 @@ def test_a_signal_during_an_import_is_not_lost(tmp_path, name):
     asked = [sys.executable, "-c", program]
     found = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     assert found.stdout.strip() == str(128 + getattr(signal, name)), found.stderr
+
+
+INTERRUPTED = """
+import signal, sys
+class Interrupting:
+    def find_spec(self, name, *more):
+        if name == "typer":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from fathom.__main__ import main
+main()
+"""
+
+
+def test_ctrl_c_at_the_start_shows_no_traceback():
+    asked = [sys.executable, "-c", INTERRUPTED, "--version"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
+    assert (found.returncode, found.stdout, found.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_that_a_library_wraps_is_a_stop(number):
+    """As pydantic does with what its serializers raise."""
+
+    def serialize() -> None:
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt as error:
+            raise ValueError("cannot serialize") from error
+
+    with pytest.raises(Stopped) as stop, stoppable():
+        serialize()
+    assert stop.value.exit_code == 128 + number
+
+
+def test_an_error_without_a_signal_stays_itself():
+    with pytest.raises(ValueError, match="of its own"), stoppable():
+        raise ValueError("of its own")
 
 
 @pytest.mark.parametrize(

@@ -322,9 +322,9 @@ def stoppable(
 ) -> Iterator[None]:
     """End at Ctrl-C with one line, where Typer would print "Aborted!".
 
-    SIGTERM, which schedulers send, does the same: temporary files are removed.
+    SIGTERM, which schedulers send, does the same: temporary files are removed. Libraries may wrap the exception.
     """
-    ended_by = signal.SIGINT
+    ended_by: signal.Signals | None = None
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal ended_by
@@ -338,13 +338,15 @@ def stoppable(
 
     in_main_thread = threading.current_thread() is threading.main_thread()  # signals are its own
     handled = [signal.SIGTERM] if in_main_thread else []
-    if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else ignored, by nohup
+    if in_main_thread and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # as nohup sets it
         handled.append(signal.SIGINT)
     before = {number: signal.signal(number, interrupt) for number in handled}
     try:
         yield
-    except KeyboardInterrupt as stop:
-        raise Stopped(message, ended_by) from stop
+    except (KeyboardInterrupt, Exception) as error:
+        if ended_by is None and not isinstance(error, KeyboardInterrupt):
+            raise
+        raise Stopped(message, ended_by or signal.SIGINT) from error
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
