@@ -42,6 +42,7 @@ from fathom_build.cloze.sentences import (
     LEAKS,
     MARKED,
     NO_NAME,
+    OTHER_WORD,
     PART,
     SEVERAL,
     SHARED,
@@ -60,7 +61,7 @@ ORDINARY = "the name is mostly an ordinary word here"
 DUPLICATE = "say the same as one above"
 WITHOUT_MODEL = "can be answered by neighbouring words alone"
 _SENTENCE_STEPS = (NO_NAME, SEVERAL, SHARED)
-QUALITY_STEPS = (HYPHENATED, PART, FRAGMENT, ADDRESS, *LEAKS.values(), ORDINARY)
+QUALITY_STEPS = (HYPHENATED, PART, FRAGMENT, ADDRESS, OTHER_WORD, *LEAKS.values(), ORDINARY)
 _TYPED_STEPS = (MARKED, SHORT, BLOCKED, *QUALITY_STEPS, DUPLICATE, WITHOUT_MODEL)
 
 _SHOWN = 3
@@ -390,6 +391,7 @@ class _Builder:
         """Store the sentences of a document that may become queries. :returns: the outcome of the document."""
         before = 0
         outcome = EMPTY
+        self.selector.begin()
         for part in self._parts(number, document):
             sentences = self.selector.sentences(part.text)
             outcome = KEPT if sentences else SILENT if outcome == EMPTY else outcome
