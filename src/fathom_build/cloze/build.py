@@ -230,7 +230,6 @@ def _checked(files: ClozeFiles, options: ClozeBuildOptions, progress: Progress) 
         lambda: corpora.find_sources(files.input, notes),
         lambda: read_entities(files.entities, options),
         lambda: read_blocked(blocked),
-        lambda: corpora.check_encoding(options.encoding),
         lambda: refuse(obstacles(files.out, signature)),
     )
     coded = any(source.kind in (corpora.MEDLINE, corpora.JATS) for source in sources)
