@@ -40,10 +40,12 @@ class Prepared(NamedTuple):
         line = ["plan", self.file, "--models", models, "--data", data, "--out", out, "--device", "cpu"]
         return [str(word) for word in line]
 
-    def begin(self, out: Path, pause: float = 0.0, places: Iterable[str] | None = None) -> ForkedCall:
-        """The command in a process of its own, each shard of which takes *pause* seconds longer."""
+    def begin(
+        self, out: Path, pause: float = 0.0, places: Iterable[str] | None = None, more: Iterable[str] = ()
+    ) -> ForkedCall:
+        """The command in a process of its own, each shard of which takes *pause* seconds longer. :param more: flags."""
         said = self.root / f"{len([*self.root.glob('*.said')])}.said"
-        return ForkedCall(called, [str(self.root / "log"), str(pause), *self.words(out, places)], said=said)
+        return ForkedCall(called, [str(self.root / "log"), str(pause), *self.words(out, places), *more], said=said)
 
 
 def _shortened(root: Path, name: str, change: Callable[[Any], None]) -> Path:

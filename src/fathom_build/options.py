@@ -39,7 +39,6 @@ class ClozeBuildOptions(BuildOptions):
     language: str = opt("en", "Language of the texts, two letters: for splitting, and for PubMed records.", Group.DATA)
     titles: bool = opt(False, "Also read the titles of PubMed and JATS articles.", Group.DATA)
     lines: bool = opt(False, "Treat each line of a .txt file as a document; by default each file is one.", Group.DATA)
-    encoding: str = opt("utf-8", "Encoding of all files but XML, which declares its own.", Group.DATA)
     case: Literal["smart", "exact", "ignore"] = opt(
         "smart",
         "How names are matched; smart: proper names (Turkey), names of up to three letters and those with inner "

@@ -189,5 +189,5 @@ def test_wrong_encodings_and_empty_pages(tmp_path, name):
     (tmp_path / "in" / name).write_bytes(b"<p>Sch\xf6nes aspirin.</p>")
     built = build(tmp_path, [tmp_path / "in"], "aspirin\n")
     assert texts(built.out) == ["Is [Y]."]
-    assert stated(built.notes, f"in/{name}: line 1: ", "utf-8", "--encoding")
+    assert stated(built.notes, f"in/{name}: line 1: ", "UTF-8", "iconv")
     assert dropped(built) == {"cannot be read": 1, "without text": 1}

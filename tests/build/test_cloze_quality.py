@@ -10,7 +10,7 @@ import pytest
 from fathom.base.errors import BadInput
 from fathom_build.cloze.build import ORDINARY
 from fathom_build.cloze.entities import ListedEntity, NameFinder, read_entities
-from fathom_build.cloze.sentences import ADDRESS, LEAKS, Selector
+from fathom_build.cloze.sentences import ADDRESS, LEAKS, OTHER_WORD, PART, Selector
 from tests.build.test_build_cloze import (
     OPTIONS,
     article,
@@ -116,6 +116,71 @@ def test_what_is_left_out_is_counted_with_examples(tmp_path):
     assert examples[ADDRESS] == [{"document": "2", "sentence": "[Y] is at http://a.org.", "answer": "TP53"}]
     kept = build(tmp_path / "kept", [file], "TP53\n")
     assert (dropped(kept), len(texts(kept.out))) == ({}, 7)
+
+
+# Other words with the letters of a name
+
+CODES, WORDS = ("TP53", "BRCA1", "CD4", "MYC", "EGFR"), ("cut", "core", "regulator", "actin")
+GENES = tuple(entity(name, type_="genes") for name in (*CODES, *WORDS))
+METALS = tuple(entity(name) for name in ("lead", "iron", "zinc", "copper", "cocaine"))
+
+
+@pytest.mark.parametrize(
+    ("text", "listed", "outcome"),
+    [
+        ("Wings are cut along the margin.", GENES, OTHER_WORD),  # a verb, in a list of codes
+        ("The core of a planet melts.", GENES, OTHER_WORD),  # a noun that is a verb elsewhere
+        ("Its regulator is broken.", GENES, OTHER_WORD),  # a word for a kind of things
+        ("Muscles have actin.", GENES, "kept"),  # no verb
+        ("Mutations lead to damage.", METALS, OTHER_WORD),  # after a plural that is no verb
+        ("Some of them may lead nowhere.", METALS, OTHER_WORD),
+        ("Workers inhaled lead in factories.", METALS, "kept"),
+        ("It lacks iron and zinc.", METALS[1:2], "kept"),
+        ("Blood needs iron to carry oxygen.", METALS, "kept"),
+        ("He saw lead the way.", METALS, OTHER_WORD),
+        ("Lead the way.", METALS, "kept"),  # in capitals it is not judged
+        ("His kidneys failed.", [entity("His")], OTHER_WORD),
+        ("Replace Tyr by His there.", [entity("His")], "kept"),
+        ("Here Max Weber wrote.", [entity("Max", type_="genes")], PART),
+        ("Here Max binds.", [entity("Max", type_="genes")], "kept"),
+    ],
+)
+def test_other_words_with_the_letters_of_a_name(text, listed, outcome):
+    assert [found[0] for found in selected(text, *listed, quality=True)] == [outcome]
+    assert [found[0] for found in selected(text, *listed)] == ["kept"]
+
+
+def test_verbs_of_other_languages_are_unknown():
+    assert [found[0] for found in selected("On cut the wings.", *GENES, quality=True, language="fr")] == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("introduced", "outcome"),
+    [
+        ("The left coronary artery (LCA) is narrow.", OTHER_WORD),
+        ("Low carotene acetate (LCA) is narrow.", "kept"),  # a listed name ends in it
+        ("Low carotene acetates (LCA) are narrow.", "kept"),
+        ("A low carotene agent (LCA) is narrow.", "kept"),  # a word for any kind of things
+        ("The large artery (LCA) is narrow.", "kept"),  # no long form of it
+    ],
+)
+def test_an_abbreviation_of_something_else(introduced, outcome):
+    """Up to the end of its document."""
+    listed = entity("LCA"), entity("vinyl acetate")
+    selector = Selector(listed, OPTIONS.model_copy(update={"quality": True}), ())
+    used = "Stents in LCA are safe."
+    selector.sentences(introduced)
+    assert [sentence.outcome for sentence in selector.sentences(used)] == [outcome]
+    selector.begin()
+    assert [sentence.outcome for sentence in selector.sentences(used)] == ["kept"]
+
+
+def test_each_document_has_abbreviations_of_its_own(tmp_path):
+    used = "Stents in LCA are safe."
+    first, second = article(1, "The left coronary artery (LCA) is narrow.", used), article(2, used)
+    built = build(tmp_path, [medline(tmp_path / "a.xml", first, second)], "LCA\n", quality=True)
+    assert dropped(built) == {"holds a blocked sub-string": 1, OTHER_WORD: 1}
+    assert [fact["groups"]["document"] for fact in facts(built.out)] == ["2"]
 
 
 # Typography

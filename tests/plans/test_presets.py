@@ -346,3 +346,44 @@ def test_one_folder_for_two_data_sets_is_refused(folder: Path, tmp_path: Path) -
     write_graph(tmp_path / "graph")
     places = dict.fromkeys(("wn18rr", "queries"), str(tmp_path / "graph"))
     assert write_preset("deer", models, places, tmp_path / "deer").is_file()
+
+
+OF_SHAIER = {
+    "table-3": ("google-re", "trex", "wikidata", "ctd"),
+    "table-4": ("google-re", "concept-net", "squad", "trex", "lipid-genes"),
+    "table-5": ("lipid-chemicals",),  # no accuracy on it can be read from the paper's text
+}
+"""The four template-based and the six template-free data sets, by a table with numbers on them."""
+
+
+@pytest.fixture(scope="module")
+def of_shaier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with the name of a model of the paper, and the preset for data sets of 18 facts and 9 candidates."""
+    root = tmp_path_factory.mktemp("shaier2024")
+    plant_models(root, read(write_bear(root / "planted")), {"bert-base-uncased": "masked"})
+    content = yaml.safe_load(PRESETS["shaier2024"].file.read_text())
+    for data in content["data"].values():
+        data["paper"] = {"facts": 18, "candidates": 9}
+    (root / "preset.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    return root
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "name"), [(number, name) for number, names in OF_SHAIER.items() for name in names])
+def test_each_data_set_of_shaier2024_without_one_fact_is_other_data(
+    number: str, name: str, of_shaier: Path, tmp_path: Path
+) -> None:
+    """The answer of the removed fact remains, as an answer of others: the candidates are the same."""
+    data = write_trex(tmp_path / "data")
+
+    def verdict(out: Path) -> str:
+        file = write_preset(of_shaier / "preset.yaml", [str(of_shaier / "bert-base-uncased")], {name: str(data)}, out)
+        carry_out(read_plan(file, out).only([number]), out)
+        [row] = [row for row in table(out, number) if row["model"] == "bert-base-uncased"]
+        assert any(column.startswith(name) and column.endswith(" paper") for column in row)
+        return str(row["against paper"])
+
+    assert verdict(tmp_path / "whole").startswith("differs")
+    lines = (data / "P30.jsonl").read_text().splitlines(keepends=True)
+    (data / "P30.jsonl").write_text("".join(lines[:-1]))
+    assert verdict(tmp_path / "less") == "other data"

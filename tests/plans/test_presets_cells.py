@@ -1,20 +1,27 @@
-"""The presets of the five papers for three small planted models each: every cell of every table, killed or not."""
+"""The presets of the five papers for untrained models of one layer: every cell of every table, killed or not."""
 
 from __future__ import annotations
 
+import json
+import shutil
 import signal
 import time
 from collections.abc import Iterator, Mapping
 from html import unescape
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+import transformers
 import yaml
+from transformers import AutoConfig
 
 from fathom.plans.kinds import values_of_preset
 from tests.naive.bear import Naive
 from tests.naive.check import check_table
+from tests.naive.runs import candidates, read_rows, scored
 from tests.prepared import PREPARE, Prepared
 
 pytestmark = pytest.mark.slow
@@ -55,11 +62,20 @@ def _nothing_else_is_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def preset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     """A preset whose tables are in the folder *out*."""
     prepared = PREPARE[request.param](tmp_path_factory.mktemp(request.param))
+    for seed, name in enumerate(prepared.models):
+        forget(prepared.root / "models" / name, seed)
     code, printed = prepared.begin(prepared.root / "out").ended(900)
     assert code == bool(prepared.lacking), printed[-2000:]
     assert "unexpected" not in printed
     assert [line for line in prepared.lacking if line not in printed] == []
     return prepared
+
+
+def forget(folder: Path, seed: int) -> None:
+    """Give a planted model random weights."""
+    config = AutoConfig.from_pretrained(folder)
+    torch.manual_seed(seed)
+    getattr(transformers, config.architectures[0])(config).save_pretrained(folder)
 
 
 TIMES = "deer-times"
@@ -87,6 +103,43 @@ def test_the_report_has_all_tables_and_every_study_is_saved(preset: Prepared) ->
     page = unescape((out / "report.html").read_text())
     assert [part["caption"] for part in content["tables"].values() if part["caption"] not in page] == []
     assert [name for name in content["studies"] if not [*(out / "studies" / name).rglob("*.json")]] == []
+
+
+COMPARED = ("bear", "shaier2024", "deer", "wu2023")
+"""Presets of papers that print numbers of models with the names of these."""
+
+
+def test_no_untrained_model_agrees_with_the_paper(preset: Prepared) -> None:
+    """Even if the data have the paper's numbers of facts and candidates."""
+    if preset.name not in COMPARED:
+        pytest.skip("the paper prints no numbers of models")
+    content, whole, own = yaml.safe_load(preset.file.read_text()), preset.root / "out", preset.root / "own"
+    for name, data in content["data"].items():
+        for run in whole.glob(f"runs/*/*/{name}/**/manifest.json"):
+            data["paper"] = size_of(run.parent)
+    file = preset.root / f"own-{preset.name}.yaml"
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    shutil.copytree(whole, own)
+    code, printed = preset._replace(file=file).begin(own, more=["--overwrite"]).ended(900)
+    assert code == bool(preset.lacking), printed[-2000:]
+    verdicts = []
+    for name in (name for name, table in content["tables"].items() if "statistics" not in table):
+        tables = json.loads((own / "papers" / f"{name}.json").read_text()).values()
+        verdicts += [
+            row["against paper"]
+            for rows in tables
+            for row in rows
+            if row.get("against paper") and row["model"] in preset.models
+        ]
+    assert verdicts
+    assert {*verdicts} & {"agrees", "other data"} == set()
+
+
+def size_of(run: Path) -> dict[str, int]:
+    """Count the facts of a run, and the candidates of its distinct sets."""
+    rows, spaces = read_rows(run), candidates(run)
+    distinct = {tuple(spaces[row["candidates"]].items()) for row in scored(rows)}
+    return {"facts": len({row["fact"] for row in rows}), "candidates": sum(map(len, distinct))}
 
 
 KILLED = ("bear", "sakai2024")

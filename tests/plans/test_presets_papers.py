@@ -19,6 +19,7 @@ from fathom.probes.run.forecast import Forecast, Forecaster
 from tests.papers import table
 
 Command = Callable[..., tuple[int, str, str]]
+PLACES_OF_BEAR = {"bear": "bear/BEAR", "bear-big": "bear/BEAR-big", "trex": "lama/TREx"}
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,34 @@ def test_lama_and_deer_rank_the_same_names(untrained: Path, shared_data: Path, t
     assert "different facts" not in (out / "papers" / "table-4.md").read_text()
     assert not (out / "runs" / "prompts").exists()
     assert "FB15k-237" in printed  # which tables 5 and 6 lack
+
+
+def test_table_2_of_bear_agrees_on_the_published_data(untrained: Path, shared_data: Path, tmp_path: Path) -> None:
+    """The paper's averages, 149.8 and 596.9, are 6,891 / 46 and 38,200 / 64: of the relations 1:N alone."""
+    places = {name: str(shared_data / place) for name, place in PLACES_OF_BEAR.items()}
+    plan = read_plan(write_preset("bear", [str(untrained)], places, tmp_path / "out"), tmp_path / "out")
+    carry_out(plan.only(["table-2"]), tmp_path / "out")
+    rows = {row["part"]: row for row in table(tmp_path / "out", "table-2")}
+    assert rows["1:N"]["bear per relation"] == pytest.approx(6891 / 46)
+    assert rows["1:N"]["bear-big per relation"] == pytest.approx(38200 / 64)
+    assert [rows[part]["against paper"] for part in ("1:1", "1:N")] == ["agrees"] * 2
+    assert not any("bear" in column for column in rows["all"]["against paper"].removeprefix("differs: ").split(", "))
+
+
+def test_table_5_shows_the_columns_of_the_paper(untrained: Path, tmp_path: Path) -> None:
+    """Relation, both statements, their probabilities and the uncertainty."""
+    plan = {
+        "models": {"one": str(untrained)},
+        "data": {"facts": {"data": "geography"}},
+        "runs": {"bear": {"probe": "statement", "templates": 0, "device": "cpu", "limit": 9}},
+        "tables": {"table-5": {"caption": "x", "wrong": 2, "runs": "bear", "scoring": "sum/full"}},
+    }
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(plan))
+    carry_out(read_plan(tmp_path / "plan.yaml", tmp_path / "out"), tmp_path / "out")
+    text = (tmp_path / "out" / "papers" / "table-5.md").read_text()
+    [header] = [line for line in text.splitlines() if line.startswith("| scoring")]
+    wanted = "relation", "first_answer", "first_probability", "gold", "gold_rank", "gold_probability", "uncertainty"
+    assert [name.strip() for name in header.strip("|").split("|")] == ["scoring", *wanted]
 
 
 def test_columns_on_different_facts_say_so(untrained: Path, tmp_path: Path) -> None:

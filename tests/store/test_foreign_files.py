@@ -29,7 +29,7 @@ from fathom.results.summary import summarise
 from fathom.store.folder import RunFolder
 from fathom.store.journal import Journal
 from fathom.store.vectors import VectorStore
-from fathom_build.cloze.corpora import check_encoding, find_sources
+from fathom_build.cloze.corpora import find_sources
 from fathom_kgc.links.base import read_curve, read_manifest
 from tests.base.test_reading import DEEP, HUGE, dangling, device, folder, loop, within
 from tests.messages import mentions, stated
@@ -607,17 +607,6 @@ def test_a_pipe_in_a_model_folder(tmp_path, file):
 
 
 # ------------------------------------------------------------------------------------------------ texts to build from
-
-
-@pytest.mark.parametrize("name", ["rot13", "base64", "zip", "hex", "undefined", "quopri", "a\0b", "x" * 500, ""])
-def test_encodings_that_make_no_text(name):
-    with pytest.raises(BadInput, match="--encoding"):
-        check_encoding(name)
-
-
-@pytest.mark.parametrize("name", ["utf-8", "latin-1", "utf-16", "utf_16_le", "U8", "cp1252", "ascii"])
-def test_encodings_that_do(name):
-    check_encoding(name)
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, folder, loop], ids=lambda make: make.__name__)

@@ -187,8 +187,8 @@ def _wrong(run: PlannedStep, state: StepState, part: TablePart) -> Table:
     assert state.run is not None
     table = error_table(state.run, part.wrong)
     rows = tuple(row for row in table.rows if row[0] == part.scoring or not part.scoring)
-    shown = table.hidden - {"gold_probability"}
-    return replace(table, rows=rows, title=f"{table.title}, {run.keys.get('model', run.name)}", hidden=shown)
+    hidden = table.hidden - {"relation", "gold_probability", "uncertainty"}
+    return replace(table, rows=rows, title=f"{table.title}, {run.keys.get('model', run.name)}", hidden=hidden)
 
 
 def _kept(table: Table, keep: Sequence[str]) -> Table:

@@ -42,6 +42,7 @@ from fathom_build.cloze.sentences import (
     LEAKS,
     MARKED,
     NO_NAME,
+    OTHER_WORD,
     PART,
     SEVERAL,
     SHARED,
@@ -60,7 +61,7 @@ ORDINARY = "the name is mostly an ordinary word here"
 DUPLICATE = "say the same as one above"
 WITHOUT_MODEL = "can be answered by neighbouring words alone"
 _SENTENCE_STEPS = (NO_NAME, SEVERAL, SHARED)
-QUALITY_STEPS = (HYPHENATED, PART, FRAGMENT, ADDRESS, *LEAKS.values(), ORDINARY)
+QUALITY_STEPS = (HYPHENATED, PART, FRAGMENT, ADDRESS, OTHER_WORD, *LEAKS.values(), ORDINARY)
 _TYPED_STEPS = (MARKED, SHORT, BLOCKED, *QUALITY_STEPS, DUPLICATE, WITHOUT_MODEL)
 
 _SHOWN = 3
@@ -229,7 +230,6 @@ def _checked(files: ClozeFiles, options: ClozeBuildOptions, progress: Progress) 
         lambda: corpora.find_sources(files.input, notes),
         lambda: read_entities(files.entities, options),
         lambda: read_blocked(blocked),
-        lambda: corpora.check_encoding(options.encoding),
         lambda: refuse(obstacles(files.out, signature)),
     )
     coded = any(source.kind in (corpora.MEDLINE, corpora.JATS) for source in sources)
@@ -390,6 +390,7 @@ class _Builder:
         """Store the sentences of a document that may become queries. :returns: the outcome of the document."""
         before = 0
         outcome = EMPTY
+        self.selector.begin()
         for part in self._parts(number, document):
             sentences = self.selector.sentences(part.text)
             outcome = KEPT if sentences else SILENT if outcome == EMPTY else outcome

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.base.errors import BadInput, refuse
+from fathom.base.errors import refuse
 from fathom.base.reading import Unreadable, check_file, opened, stands
 from fathom_build.cloze.documents import (
     Corpus,
@@ -45,7 +45,6 @@ _SHOWN = 20
 """How many faults of a file are listed; the rest are counted."""
 _HEAD = 1 << 13
 """Bytes that determine the kind of an XML file."""
-_SAMPLE = "It is a line.\n"
 SAMPLES = 32
 """At most so many files are read for an estimate."""
 
@@ -145,10 +144,10 @@ def corpus_of(source: TextFile, options: ClozeBuildOptions) -> Corpus:
     if source.kind == JATS:
         return Jats(source.name, titles=options.titles)
     if source.kind in _RENDERERS:
-        return Hypertext(source.name, options.encoding, _RENDERERS[source.kind])
+        return Hypertext(source.name, _RENDERERS[source.kind])
     if source.kind == JSON_LINES:
-        return JsonLines(source.name, options.encoding)
-    return PlainText(source.name, options.encoding, by_line=options.lines)
+        return JsonLines(source.name)
+    return PlainText(source.name, by_line=options.lines)
 
 
 def units_of(source: TextFile, corpus: Corpus, troubles: Troubles | None = None) -> Iterator[Unit]:
@@ -184,15 +183,3 @@ def digest_of(path: Path) -> str:
     """Return the SHA-256 of a file as stored. :raises BadInput: it cannot be read."""
     with opened(path, unpack=False) as file:
         return hashlib.file_digest(file, hashlib.sha256).hexdigest()
-
-
-def check_encoding(name: str) -> None:
-    """:raises BadInput: Python has no such encoding, or one that does not decode bytes line by line."""
-    shown = f"--encoding {name if name.isprintable() else repr(name)}"
-    examples = "utf-8, latin-1 and cp1252 are some"
-    try:
-        sample = (_SAMPLE.encode(name) * 2).decode(name)
-    except (LookupError, ValueError, TypeError, UnicodeError) as error:  # "\0", zip, undefined
-        raise BadInput(f"{shown}: unknown encoding; {examples}") from error
-    if sample.replace("\ufeff", "") != _SAMPLE * 2:
-        raise BadInput(f"{shown}: no encoding of text; {examples}")

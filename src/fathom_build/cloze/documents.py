@@ -61,6 +61,9 @@ class Unit(NamedTuple):
     fault: str = ""
 
 
+AS_UTF_8 = "save it as UTF-8, such as by iconv -f latin1 -t utf-8"
+
+
 class UnreadableDocument(Exception):
     """A record, or the rest of a file, that cannot be read; it is skipped, named and counted."""
 
@@ -87,8 +90,8 @@ class Corpus:
 class JsonLines(Corpus):
     """Lines such as ``{"id": "…", "text": "…", "date": "2022-03-01"}``; file and line replace a missing id."""
 
-    def __init__(self, name: str, encoding: str) -> None:
-        self.name, self.encoding = name, encoding
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def units(self, file: BufferedIOBase) -> Iterator[Unit]:
         """Read lines that are not blank."""
@@ -100,7 +103,7 @@ class JsonLines(Corpus):
 
     def _row(self, line: bytes) -> Json:
         try:
-            row = json_value(decode(line, self.encoding))
+            row = json_value(decode(line))
         except NotData as error:
             raise UnreadableDocument(error.why) from error
         if not isinstance(row, dict) or not isinstance(row.get("text"), str):
@@ -126,8 +129,8 @@ class JsonLines(Corpus):
 class PlainText(Corpus):
     """A text whose paragraphs end at blank lines; with *by_line* each line is a document."""
 
-    def __init__(self, name: str, encoding: str, *, by_line: bool) -> None:
-        self.name, self.encoding, self.by_line = name, encoding, by_line
+    def __init__(self, name: str, *, by_line: bool) -> None:
+        self.name, self.by_line = name, by_line
 
     def units(self, file: BufferedIOBase) -> Iterator[Unit]:
         """Return the file as a whole, or read its lines that are not blank."""
@@ -136,14 +139,14 @@ class PlainText(Corpus):
     def document(self, unit: Unit) -> Document:
         """Read paragraphs one at a time, so that a long file need not fit in memory.
 
-        :raises UnreadableDocument: a line that is not in the encoding.
+        :raises UnreadableDocument: a line that is not UTF-8.
         """
         if self.by_line:
-            return Document(f"{self.name}:{unit.place}", "", [Paragraph(tidy(decode(unit.content, self.encoding)))])
+            return Document(f"{self.name}:{unit.place}", "", [Paragraph(tidy(decode(unit.content)))])
         return Document(self.name, "", self._paragraphs(unit.content))
 
     def _paragraphs(self, file: BufferedIOBase) -> Iterator[Paragraph]:
-        reader = io.TextIOWrapper(cast("IO[bytes]", file), self.encoding)
+        reader = io.TextIOWrapper(cast("IO[bytes]", file), "utf-8")
         lines: list[str] = []
         number = length = 0
         try:
@@ -160,19 +163,17 @@ class PlainText(Corpus):
             if text := tidy("".join(lines)):
                 yield Paragraph(text)
         except UnicodeError as error:
-            where = f"not {self.encoding} near line {number + 1}"
-            raise UnreadableDocument(f"{where}: the rest is skipped; --encoding names another") from error
+            raise UnreadableDocument(f"not UTF-8 near line {number + 1}: the rest is skipped; {AS_UTF_8}") from error
         finally:
             reader.detach()
 
 
-def decode(content: bytes, encoding: str) -> str:
-    """Decode a text, without its byte order mark. :raises UnreadableDocument: it is not in the encoding."""
+def decode(content: bytes) -> str:
+    """Decode a text, without its byte order mark. :raises UnreadableDocument: it is not UTF-8."""
     try:
-        return content.decode(encoding).lstrip("\ufeff")
-    except UnicodeError as error:
-        where = f" (byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
-        raise UnreadableDocument(f"not {encoding}{where}; --encoding names another") from error
+        return content.decode().lstrip("\ufeff")
+    except UnicodeDecodeError as error:
+        raise UnreadableDocument(f"not UTF-8 (byte {error.start}): {AS_UTF_8}") from error
 
 
 def _lines(file: BufferedIOBase) -> Iterator[Unit]:
@@ -282,8 +283,8 @@ def render_restructured(text: str) -> str:
 class Hypertext(Corpus):
     """A marked-up file, which is one document. :param render: converts its content to HTML; None for HTML."""
 
-    def __init__(self, name: str, encoding: str, render: Callable[[str], str] | None = None) -> None:
-        self.name, self.encoding, self._render = name, encoding, render
+    def __init__(self, name: str, render: Callable[[str], str] | None = None) -> None:
+        self.name, self._render = name, render
         self._etree, self._html = optional("lxml.etree", "text"), optional("lxml.html", "text")
 
     def units(self, file: BufferedIOBase) -> Iterator[Unit]:
@@ -292,8 +293,8 @@ class Hypertext(Corpus):
         yield Unit(1, content, f"{DOCUMENT.fault()}: split it" if len(content) > DOCUMENT.most else "")
 
     def document(self, unit: Unit) -> Document:
-        """Return text without tables, code and navigation. :raises UnreadableDocument: it is not in the encoding."""
-        text = decode(unit.content, self.encoding).replace("\r\n", "\n")
+        """Return text without tables, code and navigation. :raises UnreadableDocument: it is not UTF-8."""
+        text = decode(unit.content).replace("\r\n", "\n")
         if self._render is not None:
             text = self._render(text)
         return Document(self.name, "", list(self._paragraphs(text)))

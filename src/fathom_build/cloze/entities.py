@@ -378,5 +378,13 @@ def _find_types_capitalised_by_style(entities: Sequence[ListedEntity]) -> set[st
     }
 
 
+def find_types_in_small_letters(entities: Iterable[ListedEntity]) -> set[str]:
+    """Return types that write at least half of their names of one word in small letters, as those of chemicals do."""
+    words: dict[str, list[bool]] = {}
+    for entity in entities:
+        words.setdefault(entity.type, []).extend(name.islower() for name in entity.names if " " not in name)
+    return {type_ for type_, small in words.items() if 2 * sum(small) >= len(small)}
+
+
 def _joins(sign: str) -> bool:
     return sign.isalnum() or sign == "_"

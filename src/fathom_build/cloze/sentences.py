@@ -20,7 +20,7 @@ from typing import NamedTuple
 from fathom.base.errors import BadInput, optional, refuse
 from fathom.base.reading import NotData, Unreadable, json_value, read_text
 from fathom.data.templates import ANSWER
-from fathom_build.cloze.entities import AMBIGUOUS, MARK, ListedEntity, Mention, NameFinder
+from fathom_build.cloze.entities import AMBIGUOUS, MARK, ListedEntity, Mention, NameFinder, find_types_in_small_letters
 from fathom_build.cloze.typography import LISTS, fold, plain, without_greek
 from fathom_build.options import ClozeBuildOptions
 
@@ -178,11 +178,12 @@ SEVERAL = "several names, or one several times"
 SHARED = "the name is of several entities"
 MARKED = "holds [X], [Y] or a special token"
 HYPHENATED = "the name is part of a hyphenated name"
-PART = "the name is part of a number, a file name or a citation"
+PART = "the name is part of a number, a file name, a citation or a longer name"
 FRAGMENT = "is no whole sentence"
 SHORT = "says too little"
 BLOCKED = "holds a blocked sub-string"
 ADDRESS = "holds an address"
+OTHER_WORD = "the name is another word here"
 KEPT = "kept"
 _HYPHEN_BEFORE = re.compile("[-‐‑–]$")
 _HYPHEN_AFTER = re.compile("[-‐‑–](?![a-z]{3})")
@@ -190,12 +191,18 @@ _HYPHEN_AFTER = re.compile("[-‐‑–](?![a-z]{3})")
 _JOINED_BEFORE = re.compile(r"\d[.,]$|\w\.$|°\s?$")
 _JOINED_AFTER = re.compile(r"[.,]\d|\.\w|°|\.? et al\b|\. [a-z]")
 """4 °C, E12.5, Python.h, "Li et al.", and the first letter of a species."""
+_FIRST_NAME, _LAST_NAME = re.compile(r"[A-Z][a-z]+"), re.compile(r" [A-Z][a-z]+\b")
+"""Max Weber."""
 _WHOLE = re.compile(r"""\W*+(?!\d|[a-z]+\b(?![-\d])).*[.:!?…。！？]["'”’»)\]]*""")
 """Begins with neither a number nor a word in small letters, and ends as sentences do."""
 _ADDRESS = re.compile(
     r"https?://|\bftp://|\bwww\.\w|\bdoi:\s?10\.|\b10\.\d{4,9}/\S|\b[\w.+-]+@[\w-]+\.\w", re.IGNORECASE
 )
+_ABBREVIATION = re.compile(r"\(([A-Z][A-Za-z]{1,6})\)")
+_LONG_FORM = 200
+"""Most characters of what an abbreviation stands for."""
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
+_BEFORE_VERBS, _AFTER_VERBS = frozenset(LISTS["before_verbs"]), frozenset(LISTS["after_verbs"])
 
 
 class CorpusSentence(NamedTuple):
@@ -217,12 +224,34 @@ class Selector:
         self.finder = NameFinder(entities, options)
         self.options = options
         self._leaks = Leaks([entity.names for entity in entities])
+        self._last_words = {fold(name).split()[-1].removesuffix("s") for entity in entities for name in entity.names}
+        self._others: set[str] = set()
+        self._types = [entity.type for entity in entities]
+        self._types_of_words = find_types_in_small_letters(entities)
         self._blocked = list(map(str.lower, blocked))
 
     def sentences(self, paragraph: str) -> list[CorpusSentence]:
         """Split a paragraph that names an entity; return no sentences of others."""
         mentions = self.finder.find(paragraph)
+        self._others |= set(self._other_abbreviations(paragraph))
         return list(self._judged(paragraph, mentions)) if mentions else []
+
+    def begin(self) -> None:
+        """Forget the abbreviations of the document before."""
+        self._others.clear()
+
+    def _other_abbreviations(self, paragraph: str) -> Iterator[str]:
+        """Yield abbreviations that a paragraph introduces for things of other kinds: "left coronary artery (LCA)".
+
+        The last word of the long form says of which kind: it is another if no listed name ends in it, and it is no
+        word for kinds of things.
+        """
+        for match in _ABBREVIATION.finditer(paragraph):
+            near = paragraph[max(match.start() - _LONG_FORM, 0) : match.start()]
+            words = _WORD.findall(near)[-len(match[1]) :]
+            is_long_form = "".join(word[0] for word in words).upper() == match[1].upper()
+            if is_long_form and not is_common(words[-1]) and fold(words[-1]).removesuffix("s") not in self._last_words:
+                yield match[1]
 
     def _judged(self, paragraph: str, mentions: list[Mention]) -> Iterator[CorpusSentence]:
         at = 0
@@ -280,14 +309,45 @@ class Selector:
         near, following = paragraph[max(name.start - 3, 0) : name.start], paragraph[name.end : name.end + 7]
         if _HYPHEN_BEFORE.search(near) or _HYPHEN_AFTER.match(following):
             return HYPHENATED
-        if _JOINED_BEFORE.search(near) or _JOINED_AFTER.match(following):
+        is_first_name = _FIRST_NAME.fullmatch(paragraph, name.start, name.end) and _LAST_NAME.match(paragraph, name.end)
+        if is_first_name or _JOINED_BEFORE.search(near) or _JOINED_AFTER.match(following):
             return PART
         if not _WHOLE.fullmatch(before + ANSWER + after):
             return FRAGMENT
         if _ADDRESS.search(before + after):
             return ADDRESS
+        if self._is_other_word(self._types[name.entity], before, paragraph[name.start : name.end], after):
+            return OTHER_WORD
         leak = self._leaks.kind(before, after, paragraph[name.start : name.end], name.entity)
         return LEAKS[leak] if leak else ""
+
+    def _is_other_word(self, type_: str, before: str, surface: str, after: str) -> bool:
+        """Return whether a name is another abbreviation here, a function word ("His"), or a verb in small letters.
+
+        In English, names in small letters may be other words. If most names of a type are codes, as those of genes,
+        any verb or word for a kind of things is one ("cut"). Otherwise it is a verb next to words that verbs follow
+        ("to lead").
+        """
+        preceding, following = (
+            fold("".join(words)) for words in (_WORD.findall(before)[-1:], _WORD.findall(after)[:1])
+        )
+        if surface in self._others or (not preceding and len(surface) > 2 and fold(surface) in FUNCTION_WORDS):
+            return True
+        if self.options.language != "en" or not (surface.islower() and surface.isalpha()):
+            return False
+        if type_ not in self._types_of_words:
+            return may_be_verb(surface) or is_common(surface)
+        is_after_plural = preceding.endswith("s") and not may_be_verb(preceding)  # "mutations lead to"
+        near_verbs = preceding in _BEFORE_VERBS or following in _AFTER_VERBS or (is_after_plural and following == "to")
+        return near_verbs and may_be_verb(surface)
+
+
+@lru_cache(maxsize=1 << 16)
+def may_be_verb(word: str) -> bool:
+    """Return whether the dictionary has a word in small letters as a verb."""
+    from lemminflect import getAllLemmas
+
+    return "VERB" in getAllLemmas(word)
 
 
 def read_blocked(path: Path) -> list[str]:
