@@ -81,14 +81,7 @@ def simkgc(folder):
     lines(folder, "wikidata5m_relation.txt", "capital\tcapital")
 
 
-def openke(folder):
-    names = ["Kabulistan ", " Kabul", "Maldives", DECOMPOSED]
-    lines(folder, "entity2id.txt", "4", *(f"{name}\t{n}" for n, name in enumerate(names)))
-    lines(folder, "relation2id.txt", "1", "capital \t0")
-    lines(folder, "train2id.txt", "3", "0 1 0", "0 3 0", "2 3 0")
-
-
-LAYOUTS = [native, parquet, bear, lama, lre, rdf, plain, simkgc, openke]
+LAYOUTS = [native, parquet, bear, lama, lre, rdf, plain, simkgc]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

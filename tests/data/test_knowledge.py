@@ -200,51 +200,6 @@ def test_commas_alone_are_no_glosses(tmp_path):
     assert space.names[0] == "Paris, Earth"
 
 
-def openke(folder: Path, **other: list[str]) -> Path:
-    files = {
-        "entity2id.txt": ["3", "lyon\t2", "eu\t0", "old_france\t1"],
-        "relation2id.txt": ["1", "in\t0"],
-        "train2id.txt": ["2", "2 1 0", "1 0 0"],
-        "test2id.txt": ["1", "2 0 0"],
-    }
-    return write(folder, files | {name + ".txt": lines for name, lines in other.items()})
-
-
-def test_openke(tmp_path):
-    """Lines are head, tail, relation, as numbers that need not stand in order."""
-    data = read(openke(tmp_path / "o"))
-    (query,) = data.queries
-    assert (query.subject_id, query.relation, query.gold, query.known) == ("lyon", "in", ("eu",), ("old_france",))
-    assert {name: len(rows) for name, rows in data.graph.splits.items()} == {"train": 2, "test": 1}
-    assert names_of(data)["old_france"] == "old france"
-    named = write(tmp_path / "o", {"entity2text.txt": ["lyon\tLyon", "eu\tEU", "old_france\tFrance"]})
-    assert names_of(read(named)) == {"lyon": "Lyon", "eu": "EU", "old_france": "France"}
-
-
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({"train2id": ["2", "2 1 0", "7 0 0"]}, ("train2id.txt:3:", "entity 7", "entity2id.txt")),
-        ({"test2id": ["1", "2 0 4"]}, "test2id.txt:2: unknown relation 4"),
-        ({"test2id": ["1", "2 x 0"]}, ("test2id.txt:2:", "tail", "'x'")),
-        ({"test2id": ["5", "2 0 0"]}, ("test2id.txt:1:", "5 lines", "found 1")),
-        ({"test2id": ["2 0 0"]}, ("test2id.txt:1:", "number of lines", "'2 0 0'")),
-        ({"entity2id": ["3", "a\t2", "b\t0", "c\t0"]}, "entity2id.txt:4: entity number '0'"),
-    ],
-)
-def test_openke_faults(tmp_path, files, expected):
-    with pytest.raises(BadInput) as error:
-        read(openke(tmp_path / "o", **files))
-    assert mentioned(str(error.value), expected)
-
-
-def test_openke_needs_its_numbers(tmp_path):
-    folder = openke(tmp_path / "o")
-    (folder / "relation2id.txt").unlink()
-    with pytest.raises(BadInput, match=mentions("relation2id.txt")):
-        read(folder)
-
-
 TURTLE = """
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
 @prefix skos: <http://www.w3.org/2004/02/skos/core#> .
@@ -434,13 +389,6 @@ def test_no_triples_is_said_of_files_without_lines_alone(tmp_path, content, expe
     assert len(faults.found) == len(expected)
     for found, part in zip(faults.found, expected, strict=True):
         assert part in found
-
-
-def test_openke_counts_no_lines_of_a_file_with_faults(tmp_path):
-    _, faults = examine(openke(tmp_path / "o", test2id=["1", "2 0"]))
-    assert correspond(
-        [line.split("test2id.txt:")[1] for line in faults.found], ("2:", "3 columns (head, tail, relation)", "'2 0'")
-    )
 
 
 def test_entities_without_a_name_stay_as_unscored(tmp_path):

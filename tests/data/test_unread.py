@@ -6,10 +6,10 @@ import pandas
 import pytest
 
 from fathom.data.formats import examine, format_of, read
-from tests.base.test_spelling import LAYOUTS, bear, lama, lines, native, openke, parquet, plain, rdf, simkgc
+from tests.base.test_spelling import LAYOUTS, bear, lama, lines, native, parquet, plain, rdf, simkgc
 from tests.messages import mentioned
 
-GRAPHS = (rdf, plain, simkgc, openke)
+GRAPHS = (rdf, plain, simkgc)
 
 
 def notes_after(folder, name, *rows):
@@ -80,12 +80,6 @@ def test_ids_next_to_triples_of_names(tmp_path, rows):
     assert data.content_hash == alone.content_hash
     assert (len(data.queries), list(data.relations)) == (1, ["bornIn"])
     assert mentioned(data.notes[-1], "not read", "entity2id.txt", "relation2id.txt")
-
-
-def test_ids_without_any_triples(tmp_path):
-    lines(tmp_path, "entity2id.txt", "1", "Bonn\t0")
-    _, faults = examine(tmp_path)
-    assert any("train2id.txt" in fault for fault in faults.found)
 
 
 def frame_of(*answers):

@@ -187,12 +187,6 @@ DATA = {
         "entity2textlong.txt": "a\tlong\n",
         "entity2wikidata.json": '{"a": {"label": "x", "description": "y", "alternatives": ["z"]}}',
     },
-    "openke": {
-        "entity2id.txt": "2\na\t0\nb\t1\n",
-        "relation2id.txt": "1\nr\t0\n",
-        "train2id.txt": "1\n0 1 0\n",
-        "test2id.txt": "1\n1 0 0\n",
-    },
     "rdf": {"graph.nt": "<http://x/a> <http://x/r> <http://x/b> .\n"},
 }
 PLACES = [(name, file) for name, files in DATA.items() for file in files]
@@ -288,7 +282,6 @@ def test_null_for_metadata(tmp_path):
         ("native", "facts.jsonl", '"known": ["Paris"]', '"known": [["Paris"]]', ("facts.jsonl:2:", "'known'")),
         ("native", "relations.jsonl", '["x"]', "[1, {}]", ("relations.jsonl:1:", "'domains'")),
         ("native", "dataset.json", '"tiny"', "[1]", ("dataset.json:", "'name'", "[1]")),
-        ("openke", "train2id.txt", "1\n0", "9" * 6000 + "\n0", ("train2id.txt:1:", "number of lines")),
     ],
 )
 def test_lists_of_wrong_kinds(tmp_path, name, file, before, after, said):

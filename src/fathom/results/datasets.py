@@ -41,7 +41,7 @@ def readable_table(embedded: Mapping[str, QuerySet]) -> Table:
         hidden=frozenset({"format"}),
         notes=(
             "make ready: fetched by name, or checked in the downloaded folder; --data takes that name or path",
-            "also: folders of your own facts, plain triples, KG-BERT's layout, OpenKE's, RDF (docs/data-format.md)",
+            "also: folders of your own facts, plain triples, KG-BERT's layout, RDF (docs/data-format.md)",
         ),
     )
 

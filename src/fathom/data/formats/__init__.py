@@ -14,7 +14,7 @@ from fathom.base.reading.files import check_encoding
 from fathom.base.registry import Registry
 from fathom.data.column_names import checked_columns, renamed_columns
 from fathom.data.columns import first_fields
-from fathom.data.formats import bear, choices, kg, lama, native, ontoprobe, openke, rdf, simkgc
+from fathom.data.formats import bear, choices, kg, lama, native, ontoprobe, rdf, simkgc
 from fathom.data.formats.base import Format, note_unread, read_about
 from fathom.data.formats.fact_table import FRAME, Frame, frame_of, is_fact_table
 from fathom.data.formats.hub import HUB, table_of
@@ -30,7 +30,7 @@ _TABLES = [
     if entry.table is not None
     for record in (Record(**entry.table),)
 ]
-_GRAPHS = (simkgc, openke, kg, rdf)
+_GRAPHS = (simkgc, kg, rdf)
 _OWN = (
     *(table.format for table in _TABLES if table.record.needs),
     *(module.FORMAT for module in _BY_FOLDER),
