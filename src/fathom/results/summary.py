@@ -11,8 +11,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
-from fathom.base.errors import BadInput
+from fathom.base.errors import BadInput, refuse
+from fathom.base.reading import Missing, json_file
+from fathom.base.reading.objects import Object, object_faults
 from fathom.results.answers import PreferredPosition, preferred_position
 from fathom.results.baselines import (
     LEGENDS,
@@ -39,9 +42,65 @@ from fathom.results.tasks import Tasks, above_in_words, task_table, tasks_of
 from fathom.store.folder import RunFolder
 
 FORMAT = 1
+METRICS_FILE = "metrics.json"
 STANDARD_BREAKDOWNS = ("template", "relation", "cardinality", "domain")
 
 _OF_PARTS = ("accuracy", "mrr", "precision", "recall", "f1")
+
+
+class StoredNumber(Object):
+    """A number of ``metrics.json``."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+class StoredVerdict(Object):
+    """Whether accuracy is above every baseline."""
+
+    verdict: str
+
+
+class StoredPart(Object):
+    """A line of a breakdown."""
+
+    accuracy: StoredNumber | None = None
+
+
+StoredBaselines = dict[str, dict[str, StoredNumber]]
+"""Metric → baseline → number."""
+StoredBreakdowns = dict[str, dict[str, StoredPart]]
+"""Key → value → part."""
+
+
+class StoredScoring(Object):
+    """The numbers of a scoring; earlier versions stored less."""
+
+    metrics: dict[str, StoredNumber]
+    baselines: StoredBaselines = Field(default_factory=dict)
+    verdict: StoredVerdict | None = None
+    by: StoredBreakdowns = Field(default_factory=dict)
+
+
+class StoredNumbers(Object):
+    """``metrics.json``, as :meth:`RunNumbers.json` makes it."""
+
+    scorings: dict[str, StoredScoring]
+
+
+def stored_numbers(run: RunFolder) -> StoredNumbers:
+    """Return the numbers of a finished run from its ``metrics.json``; of a run without it, compute them.
+
+    :raises BadInput: the file is damaged.
+    """
+    file = run.path / METRICS_FILE
+    try:
+        content = json_file(file)
+    except Missing:
+        content = RunNumbers(run).json()
+    refuse(object_faults(file, StoredNumbers, content))
+    return StoredNumbers.model_validate(content)
 
 
 @dataclass(frozen=True)

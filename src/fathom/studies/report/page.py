@@ -234,7 +234,7 @@ def _page(
         notes=notes,
         views=evidence.views,
         summaries=[(run.summary.model, _html(run.summary.tables, f"{run.summary.model}: ")) for run in shown],
-        circumstances=[(run.summary.model, _circumstances(run.folder)) for run in shown],
+        circumstances=[(run.summary.model, circumstances_of(run.folder)) for run in shown],
         answer=dict.fromkeys([*opening.sentences, *verdicts(comparison, [run.summary for run in shown])]),
         opening=_html(opening.tables),
         forests=plots,
@@ -288,7 +288,7 @@ def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> tuple[dict[s
     return refused, sentences
 
 
-def _circumstances(folder: RunFolder) -> dict[str, str]:
+def circumstances_of(folder: RunFolder) -> dict[str, str]:
     """Return how and where a run was made, as the page lists it."""
     about = folder.manifest["circumstances"]
     command, versions = "", about.get("versions", {})
