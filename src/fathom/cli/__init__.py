@@ -25,7 +25,7 @@ from fathom.base.progress import LOG
 from fathom.base.reading.files import printable, read_text
 from fathom.base.reading.replies import excerpt_of
 from fathom.base.registry import REGISTRIES, CommandEntry, Registry
-from fathom.cli.commands import REQUIRED, Commands, with_example
+from fathom.cli.commands import Commands, with_example
 
 COMMANDS: Registry[CommandEntry] = Registry(
     "command",
@@ -225,22 +225,11 @@ def _refusal(error: Any) -> str:
         text = " ".join(error.format_message().split()).rstrip(".")
         for pattern, ours in _REWORDED.items():
             text = re.sub(pattern, ours, text)
-        return f"{text}{_flags_meant(text, error.ctx)}{_more(error)}"
+        return f"{text}{_more(error)}"
     name = max(option.opts, key=len) if option.param_type_name == "option" else (option.name or "")
     if kind == "MissingParameter":
         return f"{name} is missing: expected {(getattr(option, 'help', '') or option.param_type_name).rstrip('.')}"
     return f"{name}: {_expected(error)}"
-
-
-def _flags_meant(text: str, context: Any) -> str:
-    """Return the flags that unused words may have lacked: those of required options that are missing."""
-    if not text.startswith("unused: "):
-        return ""
-    words = text.removeprefix("unused: ").split()
-    required = (param for param in context.command.params if REQUIRED in (getattr(param, "help", "") or ""))
-    missing = [param.opts[0] for param in required if context.params.get(param.name) is None]
-    meant = " ".join(f"{flag} {word}" for flag, word in zip(missing, words, strict=False))
-    return f" (did you mean {meant}?)" if meant else ""
 
 
 def _expected(error: Any) -> str:
