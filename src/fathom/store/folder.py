@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shlex
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from fathom.base.errors import BadInput, FathomError
 from fathom.base.progress import WRITERS, log
 from fathom.base.reading import Missing, Unreadable, as_read_back, json_lines, parquet_file, repetition, shown, stands
-from fathom.base.reading.files import DAMAGED, first_few, parted, printable
+from fathom.base.reading.files import DAMAGED, first_few, parted, printable, text_lines
 from fathom.store.files import clear_temporaries, file_digest, refuse_foreign_files, write_table
 from fathom.store.locks import AT_WORK, CLAIMS
 from fathom.store.manifest import (
@@ -317,7 +317,7 @@ class RunFolder:
         file = self.path / LOG
         if file.is_symlink() or not stands(file):  # a link may lead anywhere
             return []
-        return [printable(line) for line in file.read_text("utf-8", "replace").splitlines()[-LOG_LINES:]]
+        return [printable(line) for line in deque(text_lines(file), LOG_LINES)]
 
     def predictions(self, without: Collection[str] = ()) -> pa.Table:
         """Return the rows of the finished shards in the order of the plan. :param without: columns to skip."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -98,7 +99,7 @@ def _to_tensorboard(run: Logged) -> None:
     writer.add_text("settings", json.dumps(run.settings, indent=2), 0)
     writer.close()
     if run.page is not None:
-        (folder / run.page.name).write_bytes(run.page.read_bytes())
+        shutil.copyfile(run.page, folder / run.page.name)
 
 
 def _to_mlflow(run: Logged) -> None:
