@@ -82,7 +82,7 @@ def _numbers(summary: Summary) -> dict[str, float]:
     for line in summary.headlines:
         for name, number in line.numbers.items():
             of_scoring = {name: number.value, f"{name} low": number.low, f"{name} high": number.high}
-            of_scoring |= {f"{one.baseline} {name}": one.value for one in line.baselines.get(name, ())}
+            of_scoring |= {f"{base.baseline} {name}": base.value for base in line.baselines.get(name, ())}
             numbers |= {f"{line.scoring}/{key}": value for key, value in of_scoring.items()}
     # MLflow refuses other characters.
     return {re.sub(r"[^\w\-. :/]", "-", name): value for name, value in numbers.items() if value is not None}

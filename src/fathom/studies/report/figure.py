@@ -58,7 +58,7 @@ def write_figure(
     sides = _sides({run.path.resolve(): run for run in folders}.values(), wanted, by, cluster)
     if len(sides) > MOST_PARTS:
         raise BadInput(f"--by {by} has {len(sides):,} values, a figure holds {MOST_PARTS}: choose another key")
-    drawn = {value: plots[0] for value, own in sides.items() if (plots := forests(own, [wanted]))}
+    drawn = {value: plots[0] for value, part in sides.items() if (plots := forests(part, [wanted]))}
     if not drawn:
         raise BadInput(f"no run has {metric}: choose another metric")
     write_picture(_picture(drawn, wanted, by), path, overwrite)
@@ -81,17 +81,17 @@ def _finished(run: AnyRun, groups: str | Path | None) -> RunFolder:
 def _sides(folders: Any, wanted: Metric, by: str, cluster: str) -> dict[str, list[RunSide]]:
     """Return the runs that have each value of *by*; under "" all runs, without it."""
     folders = list(folders)
-    numbers = [RunNumbers(folder, cluster) for folder in folders]
+    each = [RunNumbers(folder, cluster) for folder in folders]
     outcomes = [
-        (own, RunFacts(own.run, own.rows, scoring, model))
-        for own, model in zip(numbers, short_names(folders), strict=True)
-        for scoring in own.rows.scorings
+        (numbers, RunFacts(numbers.run, numbers.rows, scoring, model))
+        for numbers, model in zip(each, short_names(folders), strict=True)
+        for scoring in numbers.rows.scorings
     ]
     labels = distinguished([facts.distinguishing for _, facts in outcomes])
     sides: dict[str, list[RunSide]] = {}
-    for (own, facts), label in zip(outcomes, labels, strict=True):
+    for (numbers, facts), label in zip(outcomes, labels, strict=True):
         for value, part in (facts.parts(by) if by else {"": facts}).items():
-            sides.setdefault(value, []).append(side_of(own, part, [wanted], label))
+            sides.setdefault(value, []).append(side_of(numbers, part, [wanted], label))
     return sides
 
 

@@ -92,19 +92,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         hosts = {f"{name}:{self.server.server_port}" for name in (HERE, "localhost")}
-        asked, folder = urlsplit(self.path), self.server.folder
-        token, _, page = asked.path.removeprefix("/").partition("/")
-        chosen = parse_qs(asked.query)
+        address, folder = urlsplit(self.path), self.server.folder
+        token, _, page = address.path.removeprefix("/").partition("/")
+        query = parse_qs(address.query)
         # A page elsewhere may let its own name point to this machine: its requests have another Host.
         is_ours = self.headers.get("Host") in hosts
         if not is_ours or not secrets.compare_digest(token.encode(), self.server.token.encode()):
             self._answer(404, "not found")
         elif page == "report":
-            self._answer_with(partial(report_of, folder, chosen.get("run", [])))
+            self._answer_with(partial(report_of, folder, query.get("run", [])))
         elif page.startswith("run/"):
             self._answer_with(partial(run_page, folder, unquote(page.removeprefix("run/"))))
         elif not page:
-            self._answer_with(partial(leaderboard, folder, chosen.get("by", [""])[0]))
+            self._answer_with(partial(leaderboard, folder, query.get("by", [""])[0]))
         else:
             self._answer(404, "not found")
 
@@ -160,8 +160,8 @@ def leaderboard(folder: Path, by: str = "") -> str:
     """
     lines = [line for name, path in runs_below(folder).items() for line in _lines(name, path)]
     scorings = [line.numbers for line in lines if line.numbers is not None]
-    keys = list(dict.fromkeys(key for own in scorings for key in own.by))
-    values = list(dict.fromkeys(value for own in scorings for value in own.by.get(by, {})))
+    keys = list(dict.fromkeys(key for scoring in scorings for key in scoring.by))
+    values = list(dict.fromkeys(value for scoring in scorings for value in scoring.by.get(by, {})))
     views = [("", "no parts"), *((key, key) for key in keys)]
     return _filled(
         "runs.html",
@@ -195,7 +195,7 @@ def _lines(name: str, path: Path) -> list[Line]:
         return [Line(name, ("", "", ""), f"cannot be read: {error}")]
     by_task = manifest.get("shows", {}).get("headline") == "tasks"
     return [
-        line._replace(scoring=scoring, numbers=own, is_by_task=by_task) for scoring, own in numbers.scorings.items()
+        line._replace(scoring=name, numbers=scoring, is_by_task=by_task) for name, scoring in numbers.scorings.items()
     ]
 
 
@@ -213,7 +213,7 @@ def _row(line: Line, by: str, values: Sequence[str]) -> str:
     verdict, best, accuracy = "", None, None
     if numbers is not None and not line.is_by_task:
         accuracy = numbers.metrics.get("accuracy")
-        best = max(numbers.baselines.get("accuracy", {}).items(), key=lambda one: one[1].value or 0, default=None)
+        best = max(numbers.baselines.get("accuracy", {}).items(), key=lambda pair: pair[1].value or 0, default=None)
         verdict = numbers.verdict.verdict if numbers.verdict else ""
     parts = numbers.by.get(by, {}) if numbers is not None else {}
     cells = [
@@ -269,7 +269,7 @@ def report_of(folder: Path, names: Sequence[str]) -> str:
 
 def _chosen(folder: Path, names: Sequence[str]) -> list[Path]:
     """Return the folders of runs of the list. :raises BadInput: no name, or one that is not in it."""
-    known = runs_below(folder)
-    if not names or not known.keys() >= set(names):
+    paths = runs_below(folder)
+    if not names or not paths.keys() >= set(names):
         raise BadInput("choose one or more runs of the list")
-    return [known[name] for name in names]
+    return [paths[name] for name in names]
