@@ -66,7 +66,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "approaches": "fathom/results/facts fathom/results/loading",
     "claims edges estimates reasoning": "fathom/results/claims",
     "checking": "fathom/results/checking",
-    "ci": "fathom/results/junit",
+    "ci": "fathom/cli/junit",
     f"claims estimates edges report samples baselines studies study_contract approaches {KEPT}": (
         "fathom/results/estimates"
     ),

@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # the same for type checkers, which run nothing
     from fathom.results.diff import diff
     from fathom.store.folder import RunFolder
     from fathom.studies.report.charts import plots
+    from fathom.studies.report.figure import write_figure
     from fathom.studies.report.page import report as write_report
     from fathom.training.planting import plant
 
@@ -77,6 +78,7 @@ __all__ = [  # noqa: RUF022 # the version, then by name
     "resume_run",
     "run_plan",
     "wrap_model",
+    "write_figure",
     "write_report",
 ]
 _WHERE = {
@@ -93,6 +95,7 @@ _WHERE = {
         "fathom.probes.options": "ChoiceOptions ClozeOptions EmbeddingOptions GenerationOptions OntologyOptions "
         "StatementOptions VocabularyOptions",
         "fathom.studies.report.charts": "plots",
+        "fathom.studies.report.figure": "write_figure",
         "fathom.studies.report.page": "write_report",
         "fathom.results.compare": "compare",
         "fathom.results.diff": "diff",

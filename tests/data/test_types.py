@@ -52,22 +52,6 @@ def test_types_as_codex_has_them(tmp_path: Path) -> None:
     assert (found["paris"], found["rome"], found["eu"], found["italy"]) == ("city", "city", "Q3", "")
 
 
-def test_types_that_stand_before_names(tmp_path: Path) -> None:
-    """As KNN-KG has them for FB15k-237: a blank in front, a type of several words; names may stand in types."""
-    lines = [
-        "paris\t city capital Paris",
-        "rome\tcity Rome",
-        "eu\tunion of Europe",
-        "lyon\t dated location Lion",
-        "mars\t red planet Mars",
-    ]
-    folder = small(tmp_path / "g")
-    (folder / "entity2text_withtype.txt").write_text("\n".join(lines))
-    found = types_of(folder)
-    assert (found["paris"], found["rome"], found["eu"], found["lyon"]) == ("city capital", "city", "", "")
-    assert any("5 of 7 entities" in note for note in read(folder).notes)
-
-
 def test_types_of_codex(shared_data: Path, tmp_path: Path) -> None:
     """Every entity of CoDEx-S has types (README of tsafavi/codex)."""
     codex = shared_data / "codex"
@@ -99,7 +83,6 @@ def test_a_graph_written_and_read_keeps_its_types_and_its_hash(tmp_path: Path) -
         ("entity2types.json", '{"paris": "city"}', "'paris'"),
         ("entity2types.json", '{"paris": [5]}', "'paris'"),
         ("entity2types.json", "{", "entity2types.json"),
-        ("entity2text_withtype.txt", "paris\tcity\n", "'TYPE Paris'"),
     ],
 )
 def test_faults(tmp_path: Path, name: str, content: str, expected: str) -> None:

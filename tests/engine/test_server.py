@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -194,15 +193,6 @@ def test_the_example_of_the_document(serve, tmp_path, monkeypatch, capsys):
     exec(example.replace("http://localhost:8000/v1", serve().url).replace("my-model", "tiny"), {})
     asked = "WHAT IS THE CAPITAL OF PERU? ANSWER WITH ITS NAME."
     assert capsys.readouterr().out == f"{(asked,) * 3} None\n9 tokens in, 30 out\n"
-
-
-def test_the_tests_that_the_document_names():
-    tests = Path(__file__).parents[1]
-    named = re.findall(r"`(test_\w+)`", (tests.parent / "docs" / "notes" / "servers.md").read_text(encoding="utf-8"))
-    files = ("engine/test_server.py", "probes/test_choice.py", "engine/test_likelihoods.py")
-    code = "".join((tests / name).read_text(encoding="utf-8") for name in files)
-    assert named
-    assert [name for name in named if f"\ndef {name}(" not in code] == []
 
 
 # What goes wrong and may pass

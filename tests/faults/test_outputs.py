@@ -37,6 +37,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "compare": (RUN, OTHER),
     "diff": (RUN, OTHER),
     "report": (RUN,),
+    "plot": (RUN,),
     "plant": GEOGRAPHY,
     "model fetch": ("SmolLM2-135M-Instruct",),
     "data sample": (GRAPH,),

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from fathom.api.comparison import ComparisonRecord, record_of
+from fathom.cli.junit import junit_of
 from fathom.results.claims import VERDICTS
 from fathom.results.compare import compare
-from fathom.results.junit import junit_of
 from tests.answerers import answered, world
 
 ROOT = Path(__file__).resolve().parents[2]

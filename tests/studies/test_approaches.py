@@ -32,7 +32,6 @@ from fathom.store.predictions import SCHEMA
 from fathom.studies import STUDIES, relations
 from fathom.studies import rankings as rankings_study
 from fathom.studies import repeated as repeated_study
-from fathom.studies.options import RankingsOptions
 from fathom.studies.perplexity import analyse as perplexities
 from fathom.studies.rankings import analyse as rankings
 from fathom.studies.relations import analyse as shared_relations
@@ -345,9 +344,7 @@ def test_both_readings_are_ranked_on_the_facts_that_all_ranked_in_both(make: Mak
     [listed] = rankings_study.files(found).values()
     assert len(listed.rows) == 4
     assert stated(render(rankings_study.tables(found), "md"), "s|r|1, s|r|3", "rankings-left-out.csv")
-    own = rankings(runs, RankingsOptions(facts="own"))
-    assert [(column.facts, column.left_out) for column in own.columns] == [(3, 1), (3, 1)]
-    with pytest.raises(BadInput, match="--facts own"):
+    with pytest.raises(BadInput, match="no fact in common"):
         rankings([*runs[:2], *(make(one, "D", FREE, [None, 1, None, None]) for one in "cd")])
 
 
@@ -699,7 +696,7 @@ def test_over_which_data_the_readings_are_compared(
 ) -> None:
     ranks = {"a": [1, 1, 1, 6], "b": [1, 6, 6, 6]}
     runs = [make(model, data, reading, own) for data, reading in readings for model, own in ranks.items()]
-    found = rankings(runs, RankingsOptions(facts="own"))
+    found = rankings(runs)
     assert [one["data"] for one in found.agreements] == over
     for one in found.agreements:
         assert [one[TAU].recipe.partition("|")[0], one[RHO].recipe.partition("|")[0]] == [TAU, RHO]

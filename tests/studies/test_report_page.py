@@ -588,8 +588,12 @@ def test_a_folder_of_runs_is_refused_with_the_command_that_takes_them(made, tmp_
     for command in ("report", "metrics"):
         code, _, error = fathom(command, tmp_path)
         assert code == 2
-        assert stated(error, f"{tmp_path} is not a run", f"fathom report {paths[0]} {paths[1]}")
+        assert stated(error, f"{tmp_path} is not a run", "contains 2", paths[0], f"fathom report --serve {tmp_path}")
         assert len(error.splitlines()) == 1
+    (tmp_path / "plan" / "runs").mkdir(parents=True)
+    paths[0].rename(deep := tmp_path / "plan" / "runs" / "run0")
+    assert stated(fathom("metrics", tmp_path / "plan")[2], "contains 1", deep)
+    deep.rename(paths[0])
     code, *_ = fathom("report", *paths, "--out", tmp_path / "r.html")
     assert code == 0
 

@@ -16,7 +16,7 @@ from fathom.data.queries import QuerySet
 from fathom.results.answers import consistency_table, error_table, tidy_table
 from fathom.results.estimates import Estimate
 from fathom.results.metrics.table import metric
-from fathom.results.summary import RunNumbers, Summary
+from fathom.results.summary import METRICS_FILE, RunNumbers, Summary
 from fathom.results.tables import Table
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
@@ -153,7 +153,7 @@ class Result:
     def keep_metrics(self) -> Result:
         """Write ``metrics.json`` into the folder of a finished run."""
         if self.is_complete():
-            write_json(self.folder.path / "metrics.json", self._numbers.json())
+            write_json(self.folder.path / METRICS_FILE, self._numbers.json())
         return self
 
 

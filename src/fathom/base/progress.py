@@ -22,6 +22,8 @@ LOG = logging.getLogger("fathom")
 EVERY = 10.0
 """Seconds between log lines."""
 EVERY_IF_VERBOSE = 1.0
+WRITERS: list[Callable[[str], None]] = []
+"""Called with each line that is logged, such as the log of a run."""
 _BARS: list[Any] = []
 """The bar that is drawn, if any: other writing on its terminal would leave copies of it."""
 
@@ -102,6 +104,9 @@ def log(text: str, level: int = logging.INFO) -> None:
     if LOG.level == logging.NOTSET and any(isinstance(handler, _StandardError) for handler in LOG.handlers):
         LOG.setLevel(logging.INFO)  # the inherited level would hide it
     LOG.log(level, "%s", text)
+    if level >= logging.INFO:  # even if the program hides it
+        for write in WRITERS:
+            write(text)
 
 
 def detail(text: str) -> None:

@@ -123,17 +123,16 @@ def fetch(options: FetchOptions, printed: PrintOptions) -> None:
     """Fetch a published data set by name, check it, show its licence. The same command resumes an interrupted fetch."""
     from fathom.data.fetch import fetch as fetch_entry
     from fathom.data.fetch import one_source
-    from fathom.data.published import catalogue, entry_of, read_table
+    from fathom.data.published import catalogue, entry_of
     from fathom.results.datasets import fetchable_table
 
     if options.sha256 is not None and options.url is None:
         raise BadInput("--sha256 belongs to --url, which is missing")
-    entries = catalogue() | (read_table(options.table) if options.table is not None else {})
     if options.name is None and options.url is None:
-        printed.show([fetchable_table(entries)])
+        printed.show([fetchable_table(catalogue())])
         return
     entry = (
-        entry_of(options.name or "", entries)
+        entry_of(options.name or "", catalogue())
         if options.url is None
         else one_source(options.url, options.name, options.sha256)
     )

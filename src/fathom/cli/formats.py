@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 Overwrite = Annotated[bool, opt(False, "Replace files that Fathom did not write.", Group.OUTPUT)]
 
 
+Log = Annotated[
+    Literal["tensorboard", "mlflow", "wandb"] | None,
+    opt(None, "Also log finished runs, offline unless the tracker's own settings name a server.", Group.OUTPUT),
+]
+
+
 class PrintOptions(Declared):
     """Format of printed tables: text, md and latex for reading, json and csv for programs."""
 

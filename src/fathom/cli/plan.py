@@ -15,7 +15,7 @@ from fathom.base.progress import is_quiet, shown, starting
 from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
 from fathom.cli.commands import single
-from fathom.cli.formats import Overwrite, PrintOptions, notes, say, say_unfinished
+from fathom.cli.formats import Log, Overwrite, PrintOptions, notes, say, say_unfinished
 from fathom.data.selection.options import Words
 from fathom.plans.options import PlanRights, WorkerOptions
 
@@ -54,6 +54,7 @@ class PlanFiles(PlanFolder, PlanRights):
     only: Words = opt((), "Tables to make, such as table-3, with the runs that they need.", Group.SELECTION)
     limit: int | None = opt(None, "Facts of each run of a preset, drawn at random.", Group.SELECTION, ge=1)
     device: str | None = opt(None, "Device of a preset's models: cpu, cuda, cuda:1, …", CIRCUMSTANCE)
+    log: Log = None
 
 
 class WrittenPlanOptions(PlanFolder):
@@ -123,6 +124,10 @@ def plan(options: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> N
     with starting("loading libraries"):
         from fathom.plans.execution import REPORT, carry_out, write_report
 
+        if options.log:
+            from fathom.studies.report.tracking import check_tracker, log_run
+
+            check_tracker(options.log)
     with shown("runs") as progress:
         tell = (lambda line: None) if is_quiet() else partial(say, err=printed.is_for_programs)
         asked = {name: getattr(options, name) for name in ("retry_failed", "redo", "overwrite")}
@@ -142,6 +147,10 @@ def plan(options: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> N
             printed.show(made.tables, made.answer)
     with starting("writing the report"):
         notes(write_report(result, out, options.overwrite))
+    if options.log:
+        finished = {made.run.path: (made.run, str(made.step)) for made in result.states if made.run is not None}
+        for run, name in finished.values():
+            log_run(run, options.log, out, name)
     page = f", and the report {out / REPORT}" if (out / REPORT).exists() else ""
     say(f"written to {out}: runs, tables of studies{page}", err=printed.is_for_programs)
     for line in plan.skipped:

@@ -13,7 +13,7 @@ from fathom.base.progress import starting
 from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
 from fathom.cli.commands import add_command, file_options, flags_of, new_group
-from fathom.cli.formats import breakdown_command, say, say_unfinished
+from fathom.cli.formats import Log, breakdown_command, say, say_unfinished
 from fathom.probes import PROBES, Entry
 
 RunFolder = Annotated[Path, opt(..., "Folder of the run. The same command resumes it.", Group.OUTPUT)]
@@ -31,6 +31,7 @@ class ProbeFiles(Declared):
         "read, no server is called.",
         Group.RUN,
     )
+    log: Log = None
 
 
 def make(entry: CommandEntry) -> typer.Typer:
@@ -55,6 +56,11 @@ def _command(entry: Entry) -> Callable[..., None]:
     def command(files: ProbeFiles, given: Given) -> None:
         with starting(f"{entry.name} probe: loading libraries"):
             from fathom.api import forecast, probe
+
+            if files.log:
+                from fathom.studies.report.tracking import check_tracker, log_run
+
+                check_tracker(files.log)
         if files.dry_run:
             say("\n".join(forecast(entry.name, files.model, files.data, **given).lines()))
             return
@@ -63,6 +69,8 @@ def _command(entry: Entry) -> Callable[..., None]:
             say_unfinished(files.out, result.folder.describe())
             return
         say(result.summary().to_text())
+        if files.log:
+            log_run(result.folder, files.log, files.out.parent)
         say(f"\nwritten to {files.out}; more: {breakdown_command(files.out, result.keys)}")
 
     return command

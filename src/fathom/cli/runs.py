@@ -1,4 +1,4 @@
-"""Commands on runs, such as ``fathom metrics``, ``compare``, ``report``, ``merge``, ``import`` and ``export``."""
+"""Commands on runs, such as ``fathom metrics``, ``compare``, ``report``, ``plot``, ``import`` and ``export``."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ EXAMPLES = {
     "compare": "fathom compare runs/gpt2 runs/gpt2-medium runs/gpt2-large --metrics accuracy,hits@5",
     "diff": "fathom diff runs/before runs/after --by relation --list 10",
     "report": "fathom report runs/gpt2 runs/gpt2-medium runs/bert -o report.html",
+    "plot": "fathom plot runs/gpt2 runs/bert --by relation --out figure.pdf",
     "import": "fathom import results/gpt2 --data BEAR --out runs/gpt2",
     "lm-eval": "fathom export lm-eval geography --out tasks",
     "every-eval-ever": "fathom export every-eval-ever runs/gpt2 --out exported",
@@ -116,6 +117,16 @@ class ReportOptions(RunOptions):
     title: str = opt("", "Title of the page.")
     groups: Path | None = opt(None, "JSON Lines with query_id and further fields to filter by, such as planted.jsonl.")
     cluster: str = opt("", CLUSTER)
+    overwrite: Overwrite = False
+
+
+class PlotOptions(RunOptions):
+    runs: tuple[Path, ...] = opt(..., "Folders of finished runs.", ARGUMENT, REPEATED)
+    out: Path = opt(..., "File to write: .pdf, .png or .svg.", Group.OUTPUT, also("-o"))
+    by: str = opt("", "A row for each value of: relation, direction, or a key of the data's groups, such as domain.")
+    metric: str = opt("accuracy", "accuracy, mrr or hits@k, such as hits@10.")
+    groups: Path | None = opt(None, "JSON Lines with query_id and further fields for --by, such as planted.jsonl.")
+    cluster: str = opt("", CLUSTER, Group.OUTPUT)
     overwrite: Overwrite = False
 
 
@@ -248,8 +259,8 @@ def metrics(options: MetricsOptions) -> None:
 
 
 def compare(options: CompareOptions, printed: TableOptions) -> None:
+    from fathom.cli.junit import is_of_ours, junit_of
     from fathom.plans.comparison import analyse
-    from fathom.results.junit import is_of_ours, junit_of
     from fathom.store.outputs import write_output
 
     if options.fail_if:  # other pairs would make the family larger, and decide nothing
@@ -301,6 +312,12 @@ def _serve(options: ReportOptions) -> None:
         say(f"{server.address}\nopen this address in a browser on this machine; Ctrl-C ends")
         with suppress(KeyboardInterrupt):
             server.serve_forever()
+
+
+def plot(options: PlotOptions) -> None:
+    from fathom.studies.report.figure import write_figure
+
+    say(f"written to {write_figure(**dict(options))}")
 
 
 def merge(options: MergeOptions) -> None:

@@ -85,5 +85,4 @@ class FetchOptions(BuildOptions):
     )
     url: str | None = opt(None, "Fetch a file, zip or tar from this address instead, under NAME.")
     sha256: str | None = opt(None, "Checksum of what --url gives, if known.")
-    table: Path | None = opt(None, "YAML file with further data sets, or others of the same names.")
     accept: bool = opt(False, "Accept files that have changed since they were first fetched.")

@@ -11,12 +11,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from fathom.base.errors import BadInput, alike, refuse
+from fathom.base.errors import BadInput, alike
 from fathom.base.reading import shown, yaml_file
 from fathom.base.reading.objects import Declared
-from fathom.base.reading.replies import host_of
 
 TABLE = Path(__file__).with_name("published.yaml")
 _SHA256 = r"^[0-9a-f]{64}$"
@@ -92,33 +91,10 @@ class PublishedDataset(Declared):
         return {0: "on first use", len(self.sources): "known"}.get(known, f"known for {known} of {len(self.sources)}")
 
 
-def read_table(file: Path = TABLE) -> dict[str, PublishedDataset]:
-    """Read the entries by name. :raises BadInput: one line for each fault."""
-    content = yaml_file(file)
-    if not isinstance(content, dict) or not content:
-        raise BadInput(f"{file}: expected 'NAME:' with sources below it, found {shown(content)}; see {TABLE}")
-    entries, faults = {}, []
-    for name, fields in content.items():
-        try:
-            entry = PublishedDataset(name=name, **(fields if isinstance(fields, Mapping) else {}))
-            for source in entry.whole_sources:
-                host_of(source.url, f"{name}: url", "https://example.org/data.zip")
-            entries[entry.name] = entry
-        except ValidationError as error:
-            faults += [
-                f"{file}: {name}: {_place_of(fault['loc'])}{fault['msg'].removeprefix('Value error, ')}"
-                for fault in error.errors()
-            ]
-        except (BadInput, TypeError) as error:
-            faults.append(f"{file}: {error}")
-    refuse(faults)
-    return entries
-
-
 @cache
 def catalogue() -> dict[str, PublishedDataset]:
-    """Return Fathom's own entries by name."""
-    return read_table()
+    """Return the entries by name."""
+    return {name: PublishedDataset(name=name, **fields) for name, fields in yaml_file(TABLE).items()}
 
 
 def fetchable(entries: Mapping[str, PublishedDataset]) -> dict[str, PublishedDataset]:
@@ -170,8 +146,3 @@ def fetched(data: str) -> Path | None:
         return None
     named = (folder for folder in place.iterdir() if folder.name.casefold() == parts[0].casefold())
     return next((path for folder in named if (path := folder.joinpath(*parts[1:])).is_dir()), None)
-
-
-def _place_of(where: tuple[int | str, ...]) -> str:
-    parts = "".join(f"{part + 1}. " if isinstance(part, int) else f"{part} " for part in where)
-    return f"{parts.rstrip()}: " if where else ""

@@ -57,7 +57,7 @@ def fetchable_table(entries: Mapping[str, PublishedDataset]) -> Table:
         title="published data sets",
         notes=(
             "checksums: known before anything is fetched, or recorded on first use and checked from then on",
-            "fathom data fetch NAME; further data sets: --url, or a --table of your own",
+            "fathom data fetch NAME; further data sets: --url",
         ),
     )
 

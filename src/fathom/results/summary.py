@@ -39,6 +39,7 @@ from fathom.results.tasks import Tasks, above_in_words, task_table, tasks_of
 from fathom.store.folder import RunFolder
 
 FORMAT = 1
+METRICS_FILE = "metrics.json"
 STANDARD_BREAKDOWNS = ("template", "relation", "cardinality", "domain")
 
 _OF_PARTS = ("accuracy", "mrr", "precision", "recall", "f1")

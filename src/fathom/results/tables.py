@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard
 
 from rich.cells import cell_len
 
-from fathom.base.errors import BadInput
+from fathom.base.errors import BadInput, MissingExtra, optional
 from fathom.base.reading import first_few, shown
 from fathom.results.formats import PERCENT, POINTS, format_value
 from fathom.store.outputs import write_output
@@ -450,11 +450,16 @@ def _plain(text: str) -> str:
 # --- tables and plots as files
 
 
+PICTURES: Mapping[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "png": {}, "svg": {"Date": None}}
+"""Endings of pictures, and the metadata that would differ each time."""
+
+
 class Plot(NamedTuple):
     """A picture to be drawn.
 
     :param name: of the file, without its ending.
     :param x: label of the horizontal axis; *y* of the vertical one.
+    :param height: in inches, if it is the only one in its file.
     """
 
     name: str
@@ -462,6 +467,7 @@ class Plot(NamedTuple):
     x: str
     y: str
     title: str = ""
+    height: float = 5
 
 
 class Panels(NamedTuple):
@@ -476,19 +482,40 @@ def save(picture: Plot | Panels, folder: Path, overwrite: bool = False) -> Path 
 
     :returns: the file; None if matplotlib is not installed.
     """
+    path = folder / f"{picture.name}.png"
     try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ImportError:
+        write_picture(picture, path, overwrite)
+    except MissingExtra:
         return None
-    path, drawn = folder / f"{picture.name}.png", BytesIO()
+    return path
+
+
+def write_picture(picture: Plot | Panels, path: Path, overwrite: bool = False) -> None:
+    """Write a picture in the format of the file's ending. The same picture gives the same bytes.
+
+    :raises BadInput: another ending than those of :data:`PICTURES`, or a file is in the way.
+    :raises MissingExtra: matplotlib is not installed.
+    """
+    ending = path.suffix.removeprefix(".").lower()
+    if ending not in PICTURES:
+        raise BadInput(f"{path}: expected a file that ends in .{', .'.join(PICTURES)}")
+    optional("matplotlib", "report")
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    drawn = BytesIO()
     plots = picture.plots if isinstance(picture, Panels) else [picture]
     columns = math.ceil(math.sqrt(len(plots)))
     rows = math.ceil(len(plots) / columns)
-    # Names of models and relations are no formulas, and may be in a script that the font lacks.
-    with rc_context({"text.parse_math": False}), warnings.catch_warnings():
+    # Names of models and relations are no formulas, and may be in a script that the font lacks. Publishers refuse the
+    # fonts that matplotlib embeds by default (type 3).
+    with (
+        rc_context({"text.parse_math": False, "pdf.fonttype": 42, "svg.hashsalt": "fathom"}),
+        warnings.catch_warnings(),
+    ):
         warnings.filterwarnings("ignore", "Glyph .* missing from")
-        figure = Figure(figsize=(6, 5) if len(plots) == 1 else (4 * columns, 3.5 * rows), layout="constrained")
+        size = (6, plots[0].height) if len(plots) == 1 else (4 * columns, 3.5 * rows)
+        figure = Figure(figsize=size, layout="constrained")
         for place, plot in enumerate(plots, 1):
             axes = figure.add_subplot(rows, columns, place)
             axes.set(xlabel=plot.x, ylabel=plot.y)
@@ -498,9 +525,8 @@ def save(picture: Plot | Panels, folder: Path, overwrite: bool = False) -> Path 
                 if axis.get_scale() in ("log", "symlog"):  # its own labels are formulas
                     axis.set_major_formatter("{x:g}")
                     axis.set_minor_formatter("")
-        figure.savefig(drawn, dpi=150, format="png")
+        figure.savefig(drawn, dpi=150, format=ending, metadata=PICTURES[ending])
     write_output(path, drawn.getvalue(), overwrite=overwrite)
-    return path
 
 
 def write_tables(

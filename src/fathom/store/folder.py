@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 import shlex
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fathom.base.errors import BadInput, FathomError
-from fathom.base.progress import log
+from fathom.base.progress import WRITERS, log
 from fathom.base.reading import Missing, Unreadable, as_read_back, json_lines, parquet_file, repetition, shown, stands
-from fathom.base.reading.files import DAMAGED, first_few, parted, printable
+from fathom.base.reading.files import DAMAGED, first_few, parted, printable, text_lines
 from fathom.store.files import clear_temporaries, file_digest, refuse_foreign_files, write_table
 from fathom.store.locks import AT_WORK, CLAIMS
 from fathom.store.manifest import (
@@ -47,6 +49,10 @@ QUERIES = pa.schema(
 )
 """``queries.parquet``; runs of version 0.1.0 lack some columns."""
 CANDIDATES = pa.schema([("set", pa.string()), ("position", pa.int64()), ("id", pa.string()), ("name", pa.string())])
+QUERIES_FILE = "queries.parquet"
+LOG = "log.txt"
+LOG_LINES = 50
+"""Lines of a log that are shown."""
 LARGEST_DIFFERENCE = "largest_difference"
 """Circumstance of a run: see :mod:`fathom.engine.scoring.memory`."""
 SECONDS = "wall_seconds"
@@ -166,9 +172,11 @@ class RunFolder:
         try:
             folder.manifest  # noqa: B018 # validates it
         except Missing as error:
-            runs = [str(file.parent) for file in sorted(folder.path.glob(f"*/{RUN}"))]
-            shown = f"it contains {len(runs):,}: give one of them, or type: fathom report {shlex.join(runs)}"
-            why = shown if runs else "it has no manifest.json; give the folder that --out named"
+            depths = (f"*/{QUERIES_FILE}", f"*/*/{QUERIES_FILE}")  # of runs next to each other, and of a plan
+            runs = [file.parent for depth in depths for file in sorted(folder.path.glob(depth))]
+            serve = f"fathom report --serve {shlex.quote(str(path))}"
+            shown = f"it contains {len(runs):,}: give one of them, such as {runs[0]}, or type: {serve}" if runs else ""
+            why = shown or "it has no manifest.json; give the folder that --out named"
             raise BadInput(f"{path} is not a run: {why}") from error
         return folder
 
@@ -219,9 +227,9 @@ class RunFolder:
                     self._notes["digests"][name] = file_digest(self.path / name)
             return self.finished()
         # A run that was killed before it wrote its manifest may have these.
-        refuse_foreign_files(self.path, {"queries.parquet", "candidates.parquet", AT_WORK, CLAIMS}, "a run")
+        refuse_foreign_files(self.path, {QUERIES_FILE, "candidates.parquet", AT_WORK, CLAIMS}, "a run")
         clear_temporaries(self.path)
-        self._write("queries.parquet", queries)
+        self._write(QUERIES_FILE, queries)
         self._write("candidates.parquet", candidates)
         manifest = {"format": FORMAT, "identity": identity, "plan": list(plan), "circumstances": {}}
         more = {"shows": shows, "work": work and work._asdict(), "digests": self._notes["digests"]}
@@ -284,6 +292,33 @@ class RunFolder:
         manifest["digests"] = manifest.get("digests", {}) | self._notes["digests"]
         write_sealed(self.path / RUN, manifest)
 
+    @contextmanager
+    def logged(self) -> Iterator[None]:
+        """Append the lines that are logged to the run's log, and the error that ends the work."""
+        WRITERS.append(self.add_log)
+        try:
+            yield
+        except BadInput:  # may be of a command that has nothing to do with this run
+            raise
+        except BaseException as error:
+            self.add_log(f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            WRITERS.remove(self.add_log)
+
+    def add_log(self, text: str) -> None:
+        """Append a line to the run's log. Without a run, or if it cannot be written, nothing happens."""
+        if self.has_manifest():
+            with suppress(OSError), (self.path / LOG).open("a", encoding="utf-8") as file:
+                file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {printable(text)}\n")
+
+    def last_log(self) -> list[str]:
+        """Return the last lines of the run's log; none if there is none."""
+        file = self.path / LOG
+        if file.is_symlink() or not stands(file):  # a link may lead anywhere
+            return []
+        return [printable(line) for line in deque(text_lines(file), LOG_LINES)]
+
     def predictions(self, without: Collection[str] = ()) -> pa.Table:
         """Return the rows of the finished shards in the order of the plan. :param without: columns to skip."""
         done = self.finished()
@@ -297,7 +332,7 @@ class RunFolder:
     def queries(self) -> pa.Table:
         """Return one row per query, with the groups that :meth:`grouped_by` added."""
         kinds = {field.name: field.type for field in QUERIES}
-        file = self.path / "queries.parquet"
+        file = self.path / QUERIES_FILE
         table = parquet_file(file, kinds, _REQUIRED, filled=("query_id",), what_to_do=_RUN_AGAIN)
         self._check_content([file.name], _RUN_AGAIN)
         if len(table) > (different := pc.count_distinct(table.column("query_id")).as_py()):

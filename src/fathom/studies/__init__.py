@@ -205,7 +205,7 @@ STUDIES: Registry[Study] = Registry(
         _of_runs(
             "rankings", MODELS,
             "Do template-based and template-free probing rank models alike? Places per data set, and their agreement.",
-            options.RankingsOptions, IN_PLANS,
+            runs=IN_PLANS,
         ),
         _of_runs(
             "items", MODELS, "Which facts separate models, which errors are shared, and which labels are doubtful?",

@@ -101,14 +101,6 @@ class RepeatedOptions(RunsOptions):
     untrained: str = opt("", "Name of an untrained model among the runs: the control that every conclusion needs.")
 
 
-class RankingsOptions(RunsOptions):
-    facts: Literal["common", "own"] = opt(
-        "common",
-        "For data in both readings: rank models on the facts that all ranked in both (common), or on those of each "
-        "reading.",
-    )
-
-
 class ItemsOptions(RunsOptions):
     listed: int = opt(10, "Facts to show in each list; the files of --out have all.", ge=1)
     seed: Seed = opt(0, "Seed of the permutations.")

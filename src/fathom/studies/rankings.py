@@ -1,8 +1,8 @@
 """Do template-based and template-free probing rank models alike? (Tables 3 and 4 of Shaier et al. 2024.)
 
 A model's place on a data set is by Acc@1, ties by Acc@5 and then Acc@10; models still tied share their mean place.
-All models of a column are compared on the facts that all of them ranked. By default both readings of a data set are
-compared on the facts that all models ranked in both. Excluded facts are counted and listed.
+Both readings of a data set are compared on the facts that all models ranked in both. Excluded facts are counted and
+listed.
 
 Two rankings are compared by Kendall's tau-b and Spearman's rho. The bounds of tau come from the pairs of models: a pair
 whose order is significant in both readings is concordant or discordant, any other may be either.
@@ -35,7 +35,7 @@ from fathom.results.metrics.uncertainty import at_confidence
 from fathom.results.rows import Floats, grouped
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
-from fathom.studies.options import RankingsOptions
+from fathom.studies.options import RunsOptions
 
 
 class Rankings(NamedTuple):
@@ -46,7 +46,7 @@ class Rankings(NamedTuple):
     left_out: list[Row]
 
 
-def analyse(runs: Sequence[RunFolder], options: RankingsOptions = RankingsOptions()) -> Rankings:
+def analyse(runs: Sequence[RunFolder], options: RunsOptions = RunsOptions()) -> Rankings:
     """Rank the models of each data set and reading, and compare the rankings.
 
     :raises BadInput: fewer than two models, no common facts, other candidates.
@@ -59,8 +59,7 @@ def analyse(runs: Sequence[RunFolder], options: RankingsOptions = RankingsOption
         column_hits(data, reading, {model: of_model[model] for model in models if model in of_model})
         for (data, reading), of_model in group_by_data(outcomes).items()
     ]
-    if options.facts == "common":
-        grids = on_common_facts(grids)
+    grids = on_common_facts(grids)
     above = {
         (grid.data, grid.reading, model): grid.baselines[model].claim(1, grid.facts)
         for grid in grids
@@ -238,10 +237,7 @@ def on_common_facts(grids: Sequence[ColumnHits]) -> list[ColumnHits]:
     for grid in grids:
         common = set(grid.facts).intersection(*(other.facts for other in grids if other.data == grid.data))
         if not common:
-            raise BadInput(
-                f"the readings of {grid.data} have no fact in common that all models ranked: --facts own ranks each on "
-                "its own"
-            )
+            raise BadInput(f"the readings of {grid.data} have no fact in common that all models ranked")
         facts = [fact for fact in grid.facts if fact in common]
         left_out = grid.left_out + len(grid.facts) - len(facts)
         restricted.append(grid._replace(facts=facts, left_out=left_out))

@@ -142,4 +142,5 @@ def plots(findings: SharedRelations) -> list[Plot]:
         axes.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
         axes.legend(fontsize=7)
 
-    return [Plot("relations", draw, *(f"Acc@1 on {name}" for name in findings.names))]
+    across, up = (f"Acc@1 on {name}" for name in findings.names)
+    return [Plot("relations", draw, across, up)]

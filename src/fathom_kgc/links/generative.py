@@ -564,7 +564,7 @@ def _types(graph: KnowledgeGraph) -> list[str]:
     types = graph.entities.column("type").to_pylist() if "type" in graph.entities.column_names else []
     if not any(types):
         raise BadInput(
-            "--types: the graph's entities have none: put an entity2type.txt (id<TAB>type a line), CoDEx's "
-            "entity2types.json, or an entity2text_withtype.txt (id<TAB>type name) into its folder"
+            "--types: the graph's entities have none: put an entity2type.txt (id<TAB>type a line) or CoDEx's "
+            "entity2types.json into its folder"
         )
     return types

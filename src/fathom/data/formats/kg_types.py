@@ -1,4 +1,4 @@
-"""Types of a graph's entities: ``id<TAB>type`` or ``id<TAB>type name`` (KNN-KG), or JSON with labels (CoDEx).
+"""Types of a graph's entities: ``id<TAB>type``, or JSON with labels (CoDEx).
 
 An entity has one type here: of several the one that most entities of the graph have, the first listed in a tie.
 """
@@ -16,8 +16,7 @@ from fathom.data.columns import Columns
 from fathom.data.formats.base import read_object
 from fathom.data.knowledge import Places
 
-BEFORE_NAMES = "entity2text_withtype"
-TYPES = ("entity2type", "entity2types", BEFORE_NAMES)
+TYPES = ("entity2type", "entity2types")
 LABELS = "types.en"
 JSON = (".json", ".json.gz")
 _EXPECTED = '{"id": ["type", …], …}'
@@ -38,8 +37,6 @@ def read_types(file: Path, labels: Path | None, entities: pa.Table, faults: Faul
         for name in part.names:
             part.refuse_empty(name)
         typed, types = part["id"].combine_chunks(), part["type"].combine_chunks()
-    if file.name.startswith(BEFORE_NAMES):
-        typed, types = _before_names(file, typed, types, entities, faults)
     owner = pc.index_in(typed, value_set=ids)
     known = pc.is_valid(owner)
     types = types.filter(known).dictionary_encode()
@@ -64,28 +61,6 @@ def _commonest(owner: Places, type_: Places) -> tuple[Places, Places]:
     return owners, type_[order][place]
 
 
-def _before_names(
-    file: Path, ids: pa.Array, texts: pa.Array, entities: pa.Table, faults: Faults
-) -> tuple[pa.Array, pa.Array]:
-    """Return ids and types of the texts that are a type and the entity's name; others are counted."""
-    names = dict(zip(entities.column("id").to_pylist(), entities.column("name").to_pylist(), strict=True))
-    rows = [(id_, text.strip()) for id_, text in zip(ids.to_pylist(), texts.to_pylist(), strict=True) if id_ in names]
-    pairs = [
-        (id_, text.removesuffix(names[id_]).strip())
-        for id_, text in rows
-        if names[id_] and text.endswith(f" {names[id_]}")
-    ]
-    if rows and not pairs and not faults.found:
-        id_, text = rows[0]
-        expected = f"expected 'TYPE {names[id_]}' for {id_!r}, found {text[:60]!r}"
-        faults.add(file, None, f"no text ends in the name of its entity: {expected}")
-    return _columns(pairs)
-
-
-def _columns(pairs: list[tuple[str, str]]) -> tuple[pa.Array, pa.Array]:
-    return pa.array([id_ for id_, _ in pairs], pa.string()), pa.array([type_ for _, type_ in pairs], pa.string())
-
-
 def _from_json(file: Path, faults: Faults) -> tuple[pa.Array, pa.Array]:
     pairs: list[tuple[str, str]] = []
     for id_, types in read_object(file, faults, _EXPECTED).items():
@@ -94,7 +69,7 @@ def _from_json(file: Path, faults: Faults) -> tuple[pa.Array, pa.Array]:
         else:
             faults.add(file, None, f"types of {id_!r}: expected {_EXPECTED}, found {str(types)[:60]}")
             break
-    return _columns(pairs)
+    return pa.array([id_ for id_, _ in pairs], pa.string()), pa.array([type_ for _, type_ in pairs], pa.string())
 
 
 def _called(types: pa.Array, labels: Path, faults: Faults) -> pa.Array:

@@ -77,7 +77,7 @@ def run(
         from fathom.probes.run.on_ray import evaluate_on_ray
 
         folder = RunFolder(out, command=command)
-        with exclusive_folder(folder.path):
+        with exclusive_folder(folder.path), folder.logged():
             evaluate_on_ray(request, folder, report)
         return folder
     probe, setup = set_up(request)
@@ -85,6 +85,7 @@ def run(
     if part is not None and is_served:
         raise BadInput(f"--part {part}: {_SERVED}")
     folder = RunFolder(out, None if part is None else str(part), command)
-    with exclusive_folder(folder.path) if part is None else shared_folder(folder.path) as claims:
+    alone = part is None
+    with exclusive_folder(folder.path) if alone else shared_folder(folder.path) as claims, folder.logged():
         evaluate_shards(probe, setup, folder, report, part, claims)
     return folder

@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.base.errors import BadInput
-from fathom.results.baselines import LEGENDS, RANDOM, BaselineComparison, above_chance, verdict_text
+from fathom.results.baselines import (
+    LEGENDS,
+    RANDOM,
+    BaselineComparison,
+    above_chance,
+    verdict_text,
+    why_no_frequency,
+)
 from fathom.results.claims import MOST_SENTENCES, Claim, Contrast, decide
 from fathom.results.comparison import Comparison
 from fathom.results.estimates import Estimate, over_baseline, point_estimate
@@ -20,7 +27,7 @@ from fathom.results.facts import RunFacts, common_facts, difference
 from fathom.results.formats import format_value
 from fathom.results.metrics.table import Metric, Ranking
 from fathom.results.rows import Floats, grouped
-from fathom.results.summary import Summary
+from fathom.results.summary import RunNumbers, Summary
 from fathom.studies.report.evidence import LONGEST, View, narrow, showable
 
 OF_MODEL = "names"
@@ -103,6 +110,12 @@ class Forest(NamedTuple):
         """How each baseline is marked."""
         names = dict.fromkeys(name for line in self.lines for name in line.baselines)
         return [f"{GLYPHS[name]} {LEGENDS[name]}" for name in names]
+
+
+def side_of(numbers: RunNumbers, facts: RunFacts, metrics: Sequence[Metric], name: str = "") -> RunSide:
+    """Return one scoring of a run, or a part of it, next to its baselines."""
+    by_fact = baselines_by_fact(facts, metrics, numbers.baseline_ranks)
+    return RunSide(name, facts, by_fact, why_no_frequency(numbers.rows), numbers.rows.identity)
 
 
 def baselines_by_fact(

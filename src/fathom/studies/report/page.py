@@ -26,7 +26,6 @@ from fathom._version import VERSION
 from fathom.base.errors import BadInput, FathomError, all_of, optional
 from fathom.base.reading import opened
 from fathom.probes.run.request import command_line
-from fathom.results.baselines import why_no_frequency
 from fathom.results.compare import COMPARED, compare_facts
 from fathom.results.comparison import Comparison, pair_in_words
 from fathom.results.facts import Shared
@@ -62,9 +61,9 @@ from fathom.studies.report.overview import (
     PAIRS,
     RunSide,
     Slice,
-    baselines_by_fact,
     differing_settings,
     forests,
+    side_of,
     slices,
     verdicts,
 )
@@ -198,10 +197,9 @@ def _add(
     numbers = RunNumbers(folder, cluster)
     if not numbers.rows.scorings:
         raise BadInput(f"{folder.path} has no predictions")
-    lacking, identity, sides = why_no_frequency(numbers.rows), folder.manifest["identity"], []
-    for facts in evidence.add_run(folder, numbers.rows, model):
-        by_fact = baselines_by_fact(facts, metrics, numbers.baseline_ranks)
-        sides.append(RunSide("", facts.release(metrics, shared), by_fact, lacking, identity))
+    sides = [side_of(numbers, facts, metrics) for facts in evidence.add_run(folder, numbers.rows, model)]
+    for side in sides:
+        side.facts.release(metrics, shared)
     return _Run(folder, sides, numbers.summary())
 
 
@@ -236,7 +234,7 @@ def _page(
         notes=notes,
         views=evidence.views,
         summaries=[(run.summary.model, _html(run.summary.tables, f"{run.summary.model}: ")) for run in shown],
-        circumstances=[(run.summary.model, _circumstances(run.folder)) for run in shown],
+        circumstances=[(run.summary.model, circumstances_of(run.folder)) for run in shown],
         answer=dict.fromkeys([*opening.sentences, *verdicts(comparison, [run.summary for run in shown])]),
         opening=_html(opening.tables),
         forests=plots,
@@ -290,7 +288,7 @@ def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> tuple[dict[s
     return refused, sentences
 
 
-def _circumstances(folder: RunFolder) -> dict[str, str]:
+def circumstances_of(folder: RunFolder) -> dict[str, str]:
     """Return how and where a run was made, as the page lists it."""
     about = folder.manifest["circumstances"]
     command, versions = "", about.get("versions", {})

@@ -1,28 +1,41 @@
-"""``fathom report --serve FOLDER``: a local page with all runs below a folder, any of which open as a report.
+"""``fathom report --serve FOLDER``: a local leaderboard of all runs below a folder, and a page of each.
 
-It answers this machine alone, and only addresses that begin with a random token: other users of the machine, and pages
-in the same browser, know neither the token nor the names of the runs.
+It answers this machine alone, and only addresses that begin with a secret of the user: other users of the machine, and
+pages in the same browser, know neither it nor the names of the runs.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import lru_cache, partial
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from fathom.base.errors import BadInput, FathomError
-from fathom.store.folder import RunFolder
+from fathom.data.published import cache_root
+from fathom.results.claims import SIGNIFICANT
+from fathom.results.estimates import Estimate
+from fathom.store.folder import QUERIES_FILE, RunFolder
 from fathom.store.manifest import RUN
-from fathom.studies.report.page import report
+from fathom.studies.report.page import circumstances_of, report
+from fathom.studies.report.stored import StoredNumber, StoredNumbers, StoredScoring, stored_numbers
 
 HERE = "127.0.0.1"
+COLUMNS = (
+    *("Run", "Model", "Probe", "Data", "Scoring", "State"),
+    *("Accuracy", "Best baseline", "Above baselines", "Begun"),
+)
+_SECRET_BYTES = 24
 _HEADERS = {
     "Content-Type": "text/html; charset=utf-8",
     "Content-Security-Policy": "default-src 'unsafe-inline' data: blob:; form-action 'self'; base-uri 'none'",
@@ -35,7 +48,7 @@ _HEADERS = {
 class RunsServer(ThreadingHTTPServer):
     """A server of the runs below a folder.
 
-    :param port: 0 for a free one.
+    :param port: 0 for a free one. With a fixed port, the address of a run stays the same.
     :ivar address: what to open in a browser.
     :raises BadInput: no folder.
     """
@@ -46,7 +59,7 @@ class RunsServer(ThreadingHTTPServer):
         if not folder.is_dir():
             raise BadInput(f"--serve {folder}: expected a folder with runs in it")
         super().__init__((HERE, port), _Handler)
-        self.folder, self.token = folder, secrets.token_urlsafe(24)
+        self.folder, self.token = folder, _secret()
         self.address = f"http://{HERE}:{self.server_port}/{self.token}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -55,27 +68,52 @@ class RunsServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
+def _secret() -> str:
+    """Return the secret that all addresses of this user have; a new one where it cannot be kept."""
+    new, root = secrets.token_urlsafe(_SECRET_BYTES), cache_root()
+    if root is None:
+        return new
+    with suppress(OSError):
+        root.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(root / "addresses", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "r+", encoding="utf-8") as file:
+            kept = file.read()
+            if len(kept) == len(new) and not os.fstat(descriptor).st_mode & 0o077:
+                return kept
+            os.fchmod(descriptor, 0o600)
+            file.seek(0)
+            file.truncate()
+            file.write(new)
+    return new
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: RunsServer
 
     def do_GET(self) -> None:
         hosts = {f"{name}:{self.server.server_port}" for name in (HERE, "localhost")}
-        token, _, page = urlsplit(self.path).path.removeprefix("/").partition("/")
+        address, folder = urlsplit(self.path), self.server.folder
+        token, _, page = address.path.removeprefix("/").partition("/")
+        query = parse_qs(address.query)
         # A page elsewhere may let its own name point to this machine: its requests have another Host.
         is_ours = self.headers.get("Host") in hosts
         if not is_ours or not secrets.compare_digest(token.encode(), self.server.token.encode()):
             self._answer(404, "not found")
         elif page == "report":
-            chosen = parse_qs(urlsplit(self.path).query).get("run", [])
-            self._answer_with(lambda: report_of(self.server.folder, chosen))
+            self._answer_with(partial(report_of, folder, query.get("run", [])))
+        elif page.startswith("run/"):
+            self._answer_with(partial(run_page, folder, unquote(page.removeprefix("run/"))))
+        elif not page:
+            self._answer_with(partial(leaderboard, folder, query.get("by", [""])[0]))
         else:
-            self._answer_with(lambda: list_of_runs(self.server.folder))
+            self._answer(404, "not found")
 
     def _answer_with(self, page: Callable[[], str]) -> None:
         try:
             self._answer(200, page())
         except FathomError as error:
-            self._answer(400, f"<pre>{escape(str(error))}</pre><p><a href='./'>all runs</a></p>")
+            back = f"<p><a href='/{self.server.token}/'>all runs</a></p>"
+            self._answer(400, f"<pre>{escape(str(error))}</pre>{back}")
 
     def _answer(self, status: int, text: str) -> None:
         content = text.encode("utf-8", "replace")
@@ -89,40 +127,149 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing: requests have the token."""
 
 
-def runs_below(folder: Path) -> list[Path]:
-    """Return the folders of runs below a folder, the folder itself included."""
-    return sorted(file.parent for file in folder.rglob(RUN) if RunFolder(file.parent).has_manifest())
+class Line(NamedTuple):
+    """One scoring of a run in the leaderboard; a run without numbers has one line.
+
+    :param name: path of the run below the folder that is served.
+    :param about: model, probe and data.
+    :param numbers: None of an unfinished or damaged run.
+    :param is_by_task: whether its overall accuracy would mix tasks.
+    """
+
+    name: str
+    about: Sequence[str]
+    state: str
+    begun: str = ""
+    scoring: str = ""
+    numbers: StoredScoring | None = None
+    is_by_task: bool = False
 
 
-def list_of_runs(folder: Path) -> str:
-    """Return the page that lists all runs, damaged ones with the reason."""
-    template = resources.files("fathom.studies.report").joinpath("assets/runs.html").read_text("utf-8")
-    rows = "\n".join(_rows(folder))
-    return template.replace("{{folder}}", escape(str(folder))).replace("{{rows}}", rows)
+def runs_below(folder: Path) -> dict[str, Path]:
+    """Return the folders of runs below a folder, the folder itself included, by their path in it."""
+    root = folder.resolve()
+    files = (file for file in folder.rglob(RUN) if file.resolve().is_relative_to(root))
+    paths = sorted(file.parent for file in files if (file.parent / QUERIES_FILE).is_file())  # data have manifests, too
+    return {path.relative_to(folder).as_posix(): path for path in paths}
 
 
-def _rows(folder: Path) -> Iterator[str]:
-    for path in runs_below(folder):
-        name = path.relative_to(folder).as_posix()
-        try:
-            run = RunFolder(path)
-            manifest = run.manifest
-            identity, state = manifest["identity"], run.progress(manifest)
-            begun = str(manifest["circumstances"].get("begun") or "")
-            cells = [identity["probe"], identity["model"]["name"], identity["data"]["name"], state, begun]
-            box = f"<input type='checkbox' name='run' value='{escape(name)}' aria-label='choose {escape(name)}'>"
-            box = box if run.finished() else ""
-        except FathomError as error:
-            cells, box = ["", "", "", f"cannot be read: {error}", ""], ""
-        link = f"<a href='report?{urlencode({'run': name})}'>{escape(name)}</a>" if box else escape(name)
-        yield "<tr>" + "".join(f"<td>{cell}</td>" for cell in (box, link, *map(escape, map(str, cells)))) + "</tr>"
+def leaderboard(folder: Path, by: str = "") -> str:
+    """Return the page that lists all runs, damaged ones with the reason.
+
+    :param by: relation, domain or another key of the runs' breakdowns: a column for each of its values.
+    """
+    lines = [line for name, path in runs_below(folder).items() for line in _lines(name, path)]
+    scorings = [line.numbers for line in lines if line.numbers is not None]
+    keys = list(dict.fromkeys(key for scoring in scorings for key in scoring.by))
+    values = list(dict.fromkeys(value for scoring in scorings for value in scoring.by.get(by, {})))
+    views = [("", "no parts"), *((key, key) for key in keys)]
+    return _filled(
+        "runs.html",
+        folder=escape(str(folder)),
+        views=" · ".join(
+            f"<b>{escape(text)}</b>" if key == by else f"<a href='./?by={quote(key)}'>{escape(text)}</a>"
+            for key, text in views
+        ),
+        head="".join(f"<th><button type='button'>{escape(name)}</button></th>" for name in (*COLUMNS, *values)),
+        rows="\n".join(_row(line, by, values) for line in lines),
+    )
 
 
-def report_of(folder: Path, names: list[str]) -> str:
+def _filled(template: str, **texts: str) -> str:
+    page = resources.files("fathom.studies.report").joinpath(f"assets/{template}").read_text("utf-8")
+    parts = page.split("{{")
+    return parts[0] + "".join(texts[name] + rest for name, _, rest in (part.partition("}}") for part in parts[1:]))
+
+
+def _lines(name: str, path: Path) -> list[Line]:
+    run = RunFolder(path)
+    try:
+        manifest = run.manifest
+        identity = manifest["identity"]
+        about = [str(part) for part in (identity["model"]["name"], identity["probe"], identity["data"]["name"])]
+        line = Line(name, about, run.progress(manifest), str(manifest["circumstances"].get("begun") or ""))
+        if not run.is_complete():
+            return [line]
+        numbers = _numbers_of(path, (path / RUN).stat().st_mtime_ns)
+    except FathomError as error:
+        return [Line(name, ("", "", ""), f"cannot be read: {error}")]
+    by_task = manifest.get("shows", {}).get("headline") == "tasks"
+    return [
+        line._replace(scoring=name, numbers=scoring, is_by_task=by_task) for name, scoring in numbers.scorings.items()
+    ]
+
+
+@lru_cache(maxsize=10_000)
+def _numbers_of(path: Path, changed: int) -> StoredNumbers:
+    """:param changed: time of the manifest, so that another run in the same place is read."""
+    return stored_numbers(RunFolder(path))
+
+
+def _row(line: Line, by: str, values: Sequence[str]) -> str:
+    name, numbers = escape(line.name), line.numbers
+    box = f"<input type='checkbox' name='run' value='{name}' aria-label='choose {name}'>" if numbers else ""
+    link = f"<a href='run/{escape(quote(line.name))}'>{name}</a>"
+    texts = [escape(text) for text in (*line.about, line.scoring, line.state)]
+    verdict, best, accuracy = "", None, None
+    if numbers is not None and not line.is_by_task:
+        accuracy = numbers.metrics.get("accuracy")
+        best = max(numbers.baselines.get("accuracy", {}).items(), key=lambda pair: pair[1].value or 0, default=None)
+        verdict = numbers.verdict.verdict if numbers.verdict else ""
+    parts = numbers.by.get(by, {}) if numbers is not None else {}
+    cells = [
+        *(f"<td>{text}</td>" for text in (box, link, *texts)),
+        _cell(accuracy),
+        _cell(best[1], f"{best[0]} ") if best else "<td></td>",
+        f"<td>{'yes' if verdict == SIGNIFICANT else escape(verdict)}</td>",
+        f"<td>{escape(line.begun)}</td>",
+        *(_cell(parts[value].accuracy if value in parts else None) for value in values),
+    ]
+    return f"<tr{'' if numbers else ' data-open'}>{''.join(cells)}</tr>"
+
+
+def _cell(number: StoredNumber | None, before: str = "") -> str:
+    """Return a share with its interval. :param before: such as the name of a baseline."""
+    if number is None or number.value is None:
+        return "<td></td>"
+    shown = Estimate(number.value, number.low, number.high, None, "", 0, "", form=".1%")
+    return f"<td data-value='{number.value}'>{escape(before)}{shown}</td>"
+
+
+def run_page(folder: Path, name: str) -> str:
+    """Return the page of one run: the report of a finished one; else its state, and the end of its log.
+
+    :raises BadInput: there is no such run, or it is damaged.
+    """
+    [path] = _chosen(folder, [name or "."])
+    run = RunFolder(path)
+    if run.is_complete():
+        return report_of(folder, [name or "."])
+    changed = max(file.stat().st_mtime for file in path.rglob("*"))
+    about = {
+        "State": run.progress(run.manifest),
+        "Missing": run.lacking(),
+        "Last change": f"{datetime.fromtimestamp(changed, UTC):%Y-%m-%d %H:%M:%S} UTC",
+        **circumstances_of(run),
+    }
+    return _filled(
+        "run.html",
+        name=escape(name),
+        back="../" * (name.count("/") + 1),
+        about="\n".join(f"<dt>{key}</dt><dd>{escape(str(value))}</dd>" for key, value in about.items() if value),
+        log=escape("\n".join(run.last_log())) or "nothing yet",
+    )
+
+
+def report_of(folder: Path, names: Sequence[str]) -> str:
     """Return the report of some runs. :raises BadInput: none, or one that is not in the list."""
-    known = {path.relative_to(folder).as_posix(): path for path in runs_below(folder)}
-    if not names or not known.keys() >= set(names):
-        raise BadInput("choose one or more runs of the list")
     with TemporaryDirectory(prefix="fathom-report-") as place:
-        page = report([known[name] for name in names], Path(place) / "report.html")
+        page = report(_chosen(folder, list(dict.fromkeys(names))), Path(place) / "report.html")
         return page.path.read_text("utf-8")
+
+
+def _chosen(folder: Path, names: Sequence[str]) -> list[Path]:
+    """Return the folders of runs of the list. :raises BadInput: no name, or one that is not in it."""
+    paths = runs_below(folder)
+    if not names or not paths.keys() >= set(names):
+        raise BadInput("choose one or more runs of the list")
+    return [paths[name] for name in names]
