@@ -65,7 +65,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "compare study_contract studies controls_memory::TestMemory::test_every_metric_of_every_cell controls "
     "approaches": "fathom/results/facts fathom/results/loading",
     "claims edges estimates reasoning": "fathom/results/claims",
-    "checking": "fathom/results/checking",
+    "checking compare": "fathom/results/checking",
     "ci": "fathom/cli/junit",
     f"claims estimates edges report samples baselines studies study_contract approaches {KEPT}": (
         "fathom/results/estimates"
@@ -83,14 +83,14 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "by_number metrics": "fathom/results/bins",
     "uncertainty studies approaches": "fathom/results/metrics/correlation",
     "uncertainty edges": "fathom/results/metrics/uncertainty",
-    "discrimination": "fathom/results/discrimination",
+    "discrimination study_validity": "fathom/results/discrimination",
     "study_profile study_contract": "fathom/studies/profile",
     "study_calibration study_contract": "fathom/studies/calibration",
     "study_items study_contract": "fathom/studies/items",
     "significance": "fathom/results/metrics/significance",
-    "compare estimates": "fathom/results/compare fathom/results/comparison",
-    "diff": "fathom/results/diff",
-    f"metrics_table metrics report approaches::test_perplexity_by_hand {KEPT}": (
+    "compare estimates ci": "fathom/results/compare fathom/results/comparison",
+    "diff edits": "fathom/results/diff",
+    f"metrics_table metrics report study_calibration approaches::test_perplexity_by_hand {KEPT}": (
         "fathom/results/metrics/confidence fathom/results/metrics/table"
     ),
     "metrics_table metrics ontology_folds::test_the_frequency_of_others_by_hand by_number::test_rankc_by_hand "

@@ -354,6 +354,13 @@ def test_a_prime_that_is_taken_is_no_chance_of_its_own_fact(tmp_path):
     assert line.numbers["by chance"].value == pytest.approx((1 / 2 + 1 / 2 + 0 + 0) / 4)
 
 
+def test_primes_of_others_that_are_all_right_are_no_chance(tmp_path):
+    """The others of the first fact were called by its answer: of no wrong prime the chance is 0. Of the second's the
+    first's is wrong, and the others' as well, which it says."""
+    line = primed_line(tmp_path, (2, 0, 0, 0), ("c02", "c00", "c00", "c00"))
+    assert line.numbers["by chance"].value == pytest.approx((0 + 2 / 3 + 2 / 3 + 2 / 3) / 4)
+
+
 UNEVEN = [[0 if number % 20 < 8 else number % 20] for number in range(100)]
 """A hundred facts: of twenty in each of five relations eight have the first candidate for their answer."""
 

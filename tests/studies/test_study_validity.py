@@ -152,6 +152,18 @@ def test_a_prior_that_hides_knowledge_is_subtracted(tmp_path: Path) -> None:
     assert less.place[21] == 0
 
 
+def test_without_all_scores_the_margin_is_over_the_best_other_answer(tmp_path: Path) -> None:
+    """The gold answer of fact 21, candidate 1, has 7, the best other −2; candidates that are right as well are none."""
+
+    def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
+        return [7.0 if id_ in query.gold else -2.0 - place for place, id_ in enumerate(space.ids)]
+
+    run = answered(tmp_path / "a", answer, DATA)
+    rows = Rows(run, with_scores=False)
+    assert len(rows.scores(21)) == 0
+    assert preference(rows, SCORING.name).margin[21] == 7 - -2
+
+
 def test_two_probes_of_a_model_agree_at_constant_truth(tmp_path: Path) -> None:
     """Both rank facts read first: within facts read equally often nothing is left to agree on but the fourth bit."""
 

@@ -58,10 +58,8 @@ def auroc_difference(
     positive: npt.ArrayLike,
     sample: Sample,
     recipe: str,
-    *,
-    designed: bool = False,
 ) -> Estimate:
-    """Return the AUROC of the first scores − that of the second, paired, tested against 0.
+    """Return the AUROC of the first scores − that of the second, of designed classes, paired, tested against 0.
 
     :param first: scores of the same n as *second*; other parameters as for :func:`auroc`.
     """
@@ -69,7 +67,7 @@ def auroc_difference(
     if is_positive.all() or not is_positive.any():
         return point_estimate(ONE_CLASS, recipe)
     (own, weights), (other, _) = (auroc_components(scores, is_positive) for scores in (first, second))
-    return _difference(own, other, weights, is_positive, sample, recipe, designed, (-1.0, 1.0))
+    return _difference(own, other, weights, is_positive, sample, recipe, True, (-1.0, 1.0))
 
 
 def _difference(

@@ -389,7 +389,7 @@ class Probe:
     def _auroc_difference(self, name: str, first: Floats, second: Floats) -> Estimate:
         chosen, sample, is_read = self._classes(self.most, first, second)
         recipe = self.facts.recipe(name)
-        return auroc_difference(first[chosen], second[chosen], is_read, sample, recipe, designed=True)
+        return auroc_difference(first[chosen], second[chosen], is_read, sample, recipe)
 
     def _halves(self, values: Floats) -> Estimate:
         """Return AUROC − 0.5 of one random half of the facts never read against the other."""
