@@ -71,3 +71,19 @@ def test_a_vocabulary_beyond_the_embeddings(model, fathom, tmp_path):
     code, err = evaluated(fathom, tmp_path, tmp_path / "run")
     assert code == 2
     assert mentioned(err, "1,000,000", "509 embeddings")
+
+
+def test_a_pattern_of_a_tokenizer_that_fails_on_a_text_is_named(model, fathom, tmp_path):
+    """The library panics, which is no Exception."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for path in model.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    content = json.loads((folder / "tokenizer.json").read_text())
+    split = {"type": "Split", "pattern": {"Regex": "(a+|[A-Za-z ]+)+[0-9]!$"}, "behavior": "Isolated", "invert": False}
+    (folder / "tokenizer.json").write_text(json.dumps(content | {"pre_tokenizer": split}))
+    line = ["probe", "statement", "--model", folder, "--data", "geography", "--limit", 3, "--templates", 0]
+    code, _, err = fathom(*line, "--out", tmp_path / "run")
+    [said] = [text for text in err.splitlines() if text.startswith("error: ")]
+    assert code == 2
+    assert mentioned(said, str(folder), "tokenizer.json", "Regex search error")

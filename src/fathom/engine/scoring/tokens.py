@@ -208,6 +208,17 @@ def token_texts(tokenizer: PreTrainedTokenizerBase, text: str, tokens: Tokens) -
 
 
 def _encodings(tokenizer: PreTrainedTokenizerBase, texts: list[str], special: bool) -> Sequence[Encoding]:
+    """:raises BadInput: a pattern of the tokenizer fails on a text."""
+    try:
+        return _encoded(tokenizer, texts, special)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of the tokenizers library, and no Exception
+            raise
+        name, reason = tokenizer.name_or_path, str(error).splitlines()[0]
+        raise BadInput(f"the tokenizer of '{name}' (tokenizer.json) fails on a text: {reason}") from error
+
+
+def _encoded(tokenizer: PreTrainedTokenizerBase, texts: list[str], special: bool) -> Sequence[Encoding]:
     """Call the tokenizers library directly unless transformers changes the text; its unused lists double the time."""
     if not all(getattr(type(tokenizer), name, None) is getattr(PreTrainedTokenizerFast, name) for name in OVERRIDDEN):
         return tokenizer(texts, add_special_tokens=special, verbose=False).encodings or ()
