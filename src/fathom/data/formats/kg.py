@@ -175,9 +175,9 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
 
 
 def with_unnamed(table: pa.Table, ids: pa.Array, kind: str, file: Path, faults: Faults) -> pa.Table:
-    """Add rows for the ids without a name, which are named after the id and noted."""
+    """Add rows for the ids without a name, which are named after the id and, unless there are faults, noted."""
     without = ids.filter(pc.invert(pc.is_in(ids, value_set=table.column("id").combine_chunks())))
-    if len(without):
+    if len(without) and not faults.found:
         faults.note(file, None, f"{kind} without a name, called by their id: {first_few(without.to_pylist())}")
     more = named_by_id(without).select(table.column_names)
     return pa.concat_tables([table, more.cast(table.schema)])
