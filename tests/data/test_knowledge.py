@@ -379,6 +379,20 @@ def test_entities_that_are_not_listed_are_named_by_their_id_unless_the_list_look
         read(folder)
 
 
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(("last", "is_new"), [("lyon\tin\teurop", True), ("lyon\tin\teurope", False)])
+def test_triples_that_end_within_a_line_with_a_new_name_look_cut_off(tmp_path, named, last, is_new):
+    folder = small(tmp_path / "g")
+    if not named:
+        (folder / "entity2text.txt").unlink()
+    (folder / "test.tsv").write_text(f"paris\tin\teurope\n{last}")
+    _, faults = examine(folder)
+    where = ("test.tsv:2: ends within a line", "'europ'")
+    assert (stated(faults.found, *where), stated(faults.notes, *where)) == (is_new and named, is_new and not named)
+    (folder / "test.tsv").write_text(f"paris\tin\teurope\n{last}\n")
+    assert not examine(folder)[1].found
+
+
 @pytest.mark.parametrize("code", ["Q{}", "/m/0{}x", "0876917{}", "C00{}"])
 def test_entities_named_by_codes_are_noted(tmp_path, code):
     noted = [
