@@ -421,6 +421,7 @@ def test_a_signal_during_an_import_is_not_lost(tmp_path, name):
     ("words", "said"),
     [
         (("--data", "https://me:secret-word@localhost/x", "--model", "m"), "https://…@localhost/x"),
+        (("--data", "geography", "--model", "m", "me:secret-word@localhost"), "unused: …@localhost"),
         (("--data", "geography", "--subset", "x" * 100_000, "--model", "m"), "xxx"),
         (("--data", "geography", "--subset", "x y" * 30_000, "--model", "m"), "x y"),
     ],

@@ -77,6 +77,15 @@ def test_no_manifest_gives_a_right(name, more, strangers, fathom, tmp_path, monk
         library.resume_run(strangers)
 
 
+@pytest.mark.parametrize("address", ["me:S3CRET@example.org", "https://me:S3/CRET@example.org/v1"])
+def test_no_password_of_a_manifest_is_shown(address, strangers, fathom):
+    with_command(strangers, {"server": address})
+    code, shown, _ = fathom("show", strangers)
+    assert (code, mentioned(shown, "--server", "…@example.org"), "CRET" in shown) == (0, True, False)
+    code, _, said = fathom("resume", strangers)
+    assert (code, mentioned(said, "--server", "…@example.org"), "CRET" in said) == (2, True, False)
+
+
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
 def test_a_folder_that_is_trusted_must_be_the_same(strangers, fathom, tmp_path, more):
     """Files are compared before their code runs: these have changed since the run began."""

@@ -180,8 +180,7 @@ def _quiz_rows(
             gold += [] if answer is None else ids[answer : answer + 1] or [f"answer {answer}"]
             scored = ScoredQuery(query, template, scores)
             worded = next(iter(templates[template : template + 1] or templates[:1]), None)
-            subject = None if row.get("sub_label") is None else str(row["sub_label"])
-            if checker.accepts(scored, line, gold, subject, worded):
+            if checker.accepts(scored, line, gold, row.get("sub_label"), worded):
                 yield scored
 
 

@@ -43,7 +43,7 @@ class QuizRow(Object):
     """A line of ``P36_results.jsonl``; lm-pub-quiz reads its own older layouts, and saves them in this one."""
 
     sub_id: str
-    sub_label: str | int | None = None
+    sub_label: str | None = None
     obj_id: str | int | None = None
     answer_idx: Place | None = None
     instance_index: Place | None = None
