@@ -460,6 +460,7 @@ def test_an_error_without_a_signal_stays_itself():
     ("words", "said"),
     [
         (("--data", "https://me:secret-word@localhost/x", "--model", "m"), "https://…@localhost/x"),
+        (("--data", "geography", "--model", "m", "me:secret-word@localhost"), "unused: …@localhost"),
         (("--data", "geography", "--subset", "x" * 100_000, "--model", "m"), "xxx"),
         (("--data", "geography", "--subset", "x y" * 30_000, "--model", "m"), "x y"),
     ],

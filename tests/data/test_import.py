@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fathom.store.folder import RunFolder
-from tests.logs import SCORES, TEMPLATES, TOWNS, log, quiz, rows_of, write, write_bear
+from tests.logs import SCORES, TEMPLATES, TOWNS, log, quiz, quiz_metadata, rows_of, write, write_bear
 from tests.messages import mentioned
 
 
@@ -159,7 +159,24 @@ def test_a_query_in_two_templates_is_no_repetition(tmp_path, bear, fathom):
         ({"correct": 9}, "option 9"),
         ({"correct": []}, "correct"),
         ({"query": "P36/1", "relation": "P37"}, "not a query"),
-        ({"query": "P36/1", "text_options": ["The capital of France is Kampala.", "x", "y"]}, "found The capital"),
+        ({"query": "P36/1", "text_options": ["The capital of France is Kampala.", "x", "y"]}, "found 'x'"),
+        (
+            {
+                "query": "P36/1",
+                "text_options": [f"The capital of France is {town}." for town in reversed(TOWNS.values())],
+            },
+            "the text 'The capital of France is Kampala.', found 'The capital of France is Lima.'",
+        ),
+        ({"query": "P36/1", "text_options": ["The capital of France is Kampala."]}, "found ''"),
+        ({"text_options": ["x", "y", "z"]}, "found 'x'"),
+        ({"subject": "Germany"}, "'France', found 'Germany'"),
+        ({"subject": 7}, "subject"),
+        ({"target": "0"}, "the gold answer id Paris, found id Paris, id Kampala"),
+        ({"target": "Paris"}, "target must be the place of an option, found 'Paris'"),
+        ({"target": "9" * 5000}, "target"),
+        ({"resps": [[["-1.0", "False"]], [["-2.0", "False"]], [["-9.0", "False"]]]}, "'-9.0'"),
+        ({"resps": [[["-1.0", "False"]]]}, "resps"),
+        ({"resps": [[], [], []]}, "resps"),
         ({"filtered_resps": [["-٣", "False"]] * 3}, "filtered_resps"),
         ({"filtered_resps": [["1.5", "False"]] * 3}, "filtered_resps"),
         ({"filtered_resps": [[0.5, "False"]] * 3}, "filtered_resps"),
@@ -170,7 +187,7 @@ def test_lines_of_a_log_that_make_no_prediction(tmp_path, bear, fathom, fields, 
     folder = log(tmp_path / "log")
     [samples] = folder.rglob("samples_*.jsonl")
     rows = [json.loads(line) for line in samples.read_text().splitlines()]
-    place = {key: fields[key] for key in fields if key != "filtered_resps"}
+    place = {key: fields[key] for key in fields if key not in ("filtered_resps", "target", "resps")}
     rows[1] = rows[1] | (fields if not place else {"doc": rows[1]["doc"] | place})
     write(samples, *rows)
     code, _, err = fathom("import", folder, "--data", bear, "--out", tmp_path / "run")
@@ -195,6 +212,7 @@ def test_lines_of_a_log_that_make_no_prediction(tmp_path, bear, fathom, fields, 
         ({"pll_scores": [[-1.0], [], [-2.0]]}, "pll_scores"),
         ({"pll_scores": [[-1.0], [0.5], [-2.0]]}, "pll_scores"),
         ({"pll_scores": [[-1.0], -2.0, [-2.0]]}, "all 3 answers"),
+        ({"sub_label": "Germany"}, "'France', found 'Germany'"),
         ({"pll_scores": None, "results": [[[["a", 1.0]], {}]] * 3}, "lm-pub-quiz saves results of its older layouts"),
     ],
 )
@@ -216,6 +234,13 @@ def test_lines_of_lm_pub_quiz_that_make_no_prediction(tmp_path, bear, fathom, fi
         ({"reduction": ["sum"]}, "reduction"),
         ({"pll_metric": ["original"]}, "pll_metric"),
         ({"answer_space_ids": {"a": 1}}, "answer_space_ids"),
+        ({"answer_space_labels": ["Paris", "Kampala", "Lima"]}, "id Kampala (Paris), id Paris (Kampala)"),
+        ({"answer_space_labels": ["Kampala", "Paris", "Oslo"], "answer_space_ids": None}, "id Lima (Oslo)"),
+        ({"answer_space_labels": ["Kampala", "Paris"]}, "id Lima ()"),
+        ({"pll_metric": "nonsense"}, "metadata_results.json:1: pll_metric"),
+        ({"model_name_or_path": 7}, "model_name_or_path"),
+        ({"model_name_or_path": ["x"]}, "model_name_or_path"),
+        ({"lm_pub_quiz_version": {"a": 1}}, "lm_pub_quiz_version"),
     ],
 )
 def test_settings_of_lm_pub_quiz_that_cannot_be(tmp_path, bear, fathom, fields, expected):
@@ -223,6 +248,36 @@ def test_settings_of_lm_pub_quiz_that_cannot_be(tmp_path, bear, fathom, fields, 
     code, _, err = fathom("import", results, "--data", bear, "--out", tmp_path / "run")
     assert (code, mentioned(err, "P36", expected)) == (2, True), err
     assert not (tmp_path / "run").exists()
+
+
+def test_relations_of_two_models(tmp_path, bear, fathom):
+    results = quiz(tmp_path / "quiz", rows_of())
+    write(results / "metadata_results.json", {"P36": quiz_metadata(), "P37": quiz_metadata(model_name_or_path="bert")})
+    about = json.loads((bear / "metadata_relations.json").read_text())
+    write(bear / "metadata_relations.json", about | {"P37": about["P36"]})
+    (bear / "P37.jsonl").write_bytes((bear / "P36.jsonl").read_bytes())
+    (results / "P37_results.jsonl").write_bytes((results / "P36_results.jsonl").read_bytes())
+    code, _, err = fathom("import", results, "--data", bear, "--out", tmp_path / "run")
+    assert (code, mentioned(err, "model_name_or_path", "bert", "gpt2")) == (2, True), err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_whose_name_is_no_text(tmp_path, bear, fathom):
+    folder = log(tmp_path / "log")
+    [results] = folder.rglob("results_*.json")
+    write(results, {"config": {"model_args": {"pretrained": ["gpt2"]}}})
+    code, _, err = fathom("import", folder, "--data", bear, "--out", tmp_path / "run")
+    assert (code, mentioned(err, results.name, "pretrained")) == (2, True), err
+
+
+def test_scores_that_are_not_finite_are_unscored(tmp_path, bear, fathom):
+    folder = log(tmp_path / "log")
+    [samples] = folder.rglob("samples_*.jsonl")
+    rows = [json.loads(line) for line in samples.read_text().splitlines()]
+    for row, score in zip(rows, ("-inf", "-1e999", "nan"), strict=True):
+        row["filtered_resps"][0][0] = score
+    write(samples, *rows)
+    assert [row["rank"] for row in imported(fathom, folder, bear, tmp_path / "run")] == [None, None, None]
 
 
 def test_the_folder_one_is_in_has_its_name(tmp_path, bear, fathom, monkeypatch):

@@ -355,6 +355,20 @@ def test_an_unknown_relation_is_reported_once_unless_the_line_that_names_it_cann
     )
 
 
+@pytest.mark.parametrize("name", ["train.tsv", "relation2text.txt", "entity2text.txt", "entity2textlong.txt"])
+def test_of_a_file_that_cannot_be_read_nothing_else_is_said(tmp_path, name):
+    folder = small(tmp_path / "g", entity2textlong_txt=[f"{NAMES[0]} in full"])
+    (folder / name).write_bytes(b"paris\tParis\xff\n")
+    _, faults = examine(folder)
+    assert correspond(faults.found, (f"{name}:1: not UTF-8",))
+    assert not stated(faults.notes, "without a name")
+    (folder / name).unlink()
+    (folder / name).mkdir()
+    _, faults = examine(folder)
+    assert correspond(faults.found, (f"{name}: is not a file but a folder",))
+    assert not stated(faults.notes, "without a name")
+
+
 def test_entities_that_are_not_listed_are_named_by_their_id_unless_the_list_looks_cut_off(tmp_path):
     folder = small(tmp_path / "g", test_tsv=["mars\tin\teu", "red_planet\tin\teu"], entity2text_txt=NAMES[:-1])
     data = read(folder)
@@ -363,6 +377,20 @@ def test_entities_that_are_not_listed_are_named_by_their_id_unless_the_list_look
     (folder / "entity2text.txt").write_text("\n".join(NAMES))
     with pytest.raises(BadInput, match=mentions("entity2text.txt")):
         read(folder)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(("last", "is_new"), [("lyon\tin\teurop", True), ("lyon\tin\teurope", False)])
+def test_triples_that_end_within_a_line_with_a_new_name_look_cut_off(tmp_path, named, last, is_new):
+    folder = small(tmp_path / "g")
+    if not named:
+        (folder / "entity2text.txt").unlink()
+    (folder / "test.tsv").write_text(f"paris\tin\teurope\n{last}")
+    _, faults = examine(folder)
+    where = ("test.tsv:2: ends within a line", "'europ'")
+    assert (stated(faults.found, *where), stated(faults.notes, *where)) == (is_new and named, is_new and not named)
+    (folder / "test.tsv").write_text(f"paris\tin\teurope\n{last}\n")
+    assert not examine(folder)[1].found
 
 
 @pytest.mark.parametrize("code", ["Q{}", "/m/0{}x", "0876917{}", "C00{}"])

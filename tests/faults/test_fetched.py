@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import random
 import tarfile
@@ -13,9 +14,9 @@ from tests.data.test_fetch import FACTS, left_in, site, zipped  # noqa: F401 # s
 from tests.messages import mentioned
 
 
-def tarred(files):
+def tarred(files, kind="gz", **settings):
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+    with tarfile.open(fileobj=packed, mode=f"w:{kind}", **settings) as archive:
         for name, content in files.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)
@@ -23,8 +24,17 @@ def tarred(files):
     return packed.getvalue()
 
 
+def flipped(content, part):
+    """Return content with a bit changed within *part*."""
+    place = content.index(part)
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
 NOISE = random.Random(1).randbytes(9000)
 GOOD = {"mine/facts.tsv": FACTS}
+TWO = GOOD | {"mine/more.tsv": FACTS}
+SECOND = 512 * (1 + 33)
+"""Bytes before the second file of a tar: a header and 16,800 bytes of facts, in blocks."""
 ARRIVED = {
     "a web page": ("facts.tsv", b"<!DOCTYPE html>\n<html><body>Sign in</body></html>", "a web page"),
     "a web page for a zip": ("mine.zip", b"<html><body>404</body></html>", "a web page"),
@@ -42,6 +52,13 @@ ARRIVED = {
         tarred({"mine/facts.tsv": NOISE})[:4000],
         "is damaged",
     ),
+    "a flipped bit in a tar.gz": ("mine.tar.gz", flipped(tarred(GOOD, compresslevel=0), b"Madrid"), "is damaged"),
+    "a tar.gz without its checksum": ("mine.tar.gz", tarred(GOOD)[:-8], "is damaged"),
+    "a tar.bz2 without its last bytes": ("mine.tar.bz2", tarred(GOOD, "bz2")[:-9], "is damaged"),
+    "a tar.xz without its last bytes": ("mine.tar.xz", tarred(GOOD, "xz")[:-9], "is damaged"),
+    "a tar that ends before its second file": ("mine.tar", tarred(TWO, "")[:SECOND], "is damaged"),
+    "a tar with a flipped bit in its second header": ("mine.tar", flipped(tarred(TWO, ""), b"mine/more"), "is damaged"),
+    "zeros after a tar.gz": ("mine.tar.gz", tarred(GOOD) + gzip.compress(bytes(40 << 20)), ("16 MB", "300 times")),
     "another archive": ("mine.zip", zipped({"theme/style.css": b"a {}", "theme/x.js": b"1"}), "no format fits"),
     "a name that is too long": ("mine.zip", zipped({f"mine/{'a' * 300}.tsv": FACTS}), "over 255 bytes"),
     "a long path": ("mine.zip", zipped({"mine/" + "a/" * 3000 + "b.tsv": FACTS, "mine/x.tsv": FACTS}), "too long"),
@@ -65,7 +82,7 @@ def test_nothing_is_kept_of_what_no_reader_accepts(site, fathom, tmp_path, case)
     assert mentioned(err, "error: ", address, expected)
     assert left_in(tmp_path / "cache") == []
 
-    site.files[f"/{name}"] = {"tsv": FACTS, "zip": zipped(GOOD), "gz": tarred(GOOD)}[name.rpartition(".")[2]]
+    site.files[f"/{name}"] = {"tsv": FACTS, "zip": zipped(GOOD)}.get(name.rpartition(".")[2], tarred(GOOD))
     assert fathom("data", "fetch", "mine", "--url", address)[0] == 0
 
 

@@ -77,6 +77,15 @@ def test_no_manifest_gives_a_right(name, more, strangers, fathom, tmp_path, monk
         library.resume_run(strangers)
 
 
+@pytest.mark.parametrize("address", ["me:S3CRET@example.org", "https://me:S3/CRET@example.org/v1"])
+def test_no_password_of_a_manifest_is_shown(address, strangers, fathom):
+    with_command(strangers, {"server": address})
+    code, shown, _ = fathom("show", strangers)
+    assert (code, mentioned(shown, "--server", "…@example.org"), "CRET" in shown) == (0, True, False)
+    code, _, said = fathom("resume", strangers)
+    assert (code, mentioned(said, "--server", "…@example.org"), "CRET" in said) == (2, True, False)
+
+
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
 def test_a_folder_that_is_trusted_must_be_the_same(strangers, fathom, tmp_path, more):
     """Files are compared before their code runs: these have changed since the run began."""
@@ -167,8 +176,8 @@ def test_a_plan_may_do_what_is_typed(fathom, tmp_path):
     assert not mentioned(said, "no file gives")
 
 
-def test_no_link_predictor_gives_a_right(tmp_path, monkeypatch):
-    write_graph(tmp_path / "graph")
+def test_no_link_predictor_gives_a_right(tmp_path, monkeypatch, fathom):
+    names = write_graph(tmp_path / "graph")
     model, folder = save(tmp_path / "model", gpt2()), tmp_path / "predictor"
     train_links(PromptedModel(weights=str(model)), tmp_path / "graph", folder, progress=False)
     file = folder / "link.json"
@@ -176,9 +185,16 @@ def test_no_link_predictor_gives_a_right(tmp_path, monkeypatch):
     manifest["identity"]["options"] |= {"server": RIGHTS["server"], "key_env": RIGHTS["key_env"]}
     file.write_text(json.dumps(manifest))
     monkeypatch.setattr("fathom.engine.models.server.Server.__init__", no_server)
+    typed = {"server": RIGHTS["server"], "key_env": RIGHTS["key_env"]}
     with pytest.raises(BadInput, match=mentions(file, "--server", "--key-env")):
         evaluate_links(folder, tmp_path / "graph", tmp_path / "run", progress=False)
-    typed = {"server": RIGHTS["server"], "key_env": RIGHTS["key_env"]}
+    meant = [f"type fathom kgc evaluate {FLAGS[name]} " for name in typed]  # predict has neither option
+    for command, *words in (
+        ("predict", "--relation", "hypernym", "--head", names[0]),
+        ("evaluate", "--out", tmp_path / "run"),
+    ):
+        code, _, said = fathom("kgc", command, folder, "--data", tmp_path / "graph", *words)
+        assert (code, mentioned(said, *meant)) == (2, True), said
     with pytest.raises(AssertionError, match="a server was called"):
         evaluate_links(folder, tmp_path / "graph", tmp_path / "run", progress=False, asking=typed)
 

@@ -266,7 +266,7 @@ MOST_LETTERS = 2000
 
 def _complain(line: str) -> None:
     """Print a line to standard error, without the users and passwords of addresses, and without what fills a screen."""
-    line = re.sub(r"://[^/\s@]*@", "://…@", line)
+    line = re.sub(r"((?<=://)|(?<=[\s'\"=])[^\s/@:]+:)[^\s/]*@", "…@", line)
     if len(line) > MOST_LETTERS:
         line = f"{line[: MOST_LETTERS // 2]} … {line[-MOST_LETTERS // 2 :]}"
     print(printable(line), file=sys.stderr)  # noqa: T201

@@ -54,7 +54,7 @@ class Columns:
         except (OSError, EOFError) as error:
             faults.add(file, None, f"cannot be read: {error}")
         self._report_wrong()
-        self.faulty = len(faults.found) > before
+        self.faulty = len(faults.found) > before or file in faults.broken  # which may have been found earlier
 
     def __len__(self) -> int:
         return len(self.table)

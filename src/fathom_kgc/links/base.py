@@ -409,7 +409,8 @@ def open_links(folder: str | Path, data: QuerySet, device: str | None = None, as
     """
     path, changed = Path(folder), dict(asking or {})
     manifest = read_manifest(path)
-    refuse(refused_rights(path / MANIFEST, manifest["identity"]["options"], changed))
+    command = "fathom kgc evaluate "  # predict takes no rights
+    refuse(refused_rights(path / MANIFEST, manifest["identity"]["options"], changed, command))
     if changed.get("server") == manifest["identity"]["options"].get("server"):
         changed.pop("server", None)
     kind, graph, trained = find(manifest["identity"]["kind"]), graph_of(data), manifest["identity"]["data"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import lzma
+import gzip
 import stat
 import tarfile
 import zipfile
@@ -18,7 +18,7 @@ from fathom.base.reading.files import BLOCK, UNPACKING, Unreadable, check_file, 
 
 LONGEST_NAME = 255
 """Bytes in the name of a file or folder, as file systems take them."""
-_BROKEN = (*UNPACKING, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, NotImplementedError, RuntimeError)
+_BROKEN = (*UNPACKING, gzip.BadGzipFile, zipfile.BadZipFile, tarfile.TarError, NotImplementedError, RuntimeError)
 """Errors of damaged, encrypted or unusual archives, in addition to OSError."""
 
 
@@ -68,7 +68,7 @@ def _members(archive: Path) -> Iterator[list[_Member]]:
                 yield _checked(archive, _of_zip(packed))
         elif tarfile.is_tarfile(archive):
             with tarfile.open(archive) as tarred:
-                yield _checked(archive, _of_tar(tarred))
+                yield _checked(archive, _of_tar(archive, tarred))
         else:
             wrong = looks_wrong(archive)
             raise Unreadable(archive, None, f"is neither a zip nor a tar archive{f': it is {wrong}' if wrong else ''}")
@@ -83,9 +83,18 @@ def _of_zip(packed: zipfile.ZipFile) -> Iterator[_Member]:
         yield _Member(info.filename, is_file, info.is_dir(), lambda info=info: packed.open(info))  # type: ignore[misc]
 
 
-def _of_tar(tarred: tarfile.TarFile) -> Iterator[_Member]:
+def _of_tar(archive: Path, tarred: tarfile.TarFile) -> Iterator[_Member]:
+    """Yield all members, then read to the end, where gzip, bzip2 and xz have their checksums."""
     for info in tarred:
         yield _Member(info.name, info.isreg(), info.isdir(), lambda info=info: tarred.extractfile(info))  # type: ignore[misc]
+    stream, size = tarred.fileobj, archive.stat().st_size
+    assert stream is not None  # opened by its name
+    stream.seek(tarred.offset)
+    if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):  # tarfile stops at any header that it cannot read
+        raise tarfile.ReadError("it has no end mark after its last file")
+    while stream.read(BLOCK):
+        if stream.tell() > most_unpacked(size):
+            raise Unreadable(archive, None, grown(size))
 
 
 def _checked(archive: Path, members: Iterator[_Member]) -> list[_Member]:

@@ -41,7 +41,7 @@ def host_of(address: str, flag: str, example: str) -> str:
 
     :raises BadInput: it is invalid, or contains what may be secret, as addresses are written into runs.
     """
-    shown = excerpt_of(re.sub(r"//[^/]*@|\?.*", lambda match: match[0][:2] + "…", address, flags=re.DOTALL), 80)
+    shown = excerpt_of(without_secrets(address), 80)
     try:
         parts = urlsplit(address)
         host = parts.hostname if parts.scheme in ("http", "https") and parts.port != 0 else None
@@ -58,6 +58,11 @@ def host_of(address: str, flag: str, example: str) -> str:
             "alone, and the key in the environment"
         )
     return host
+
+
+def without_secrets(address: str) -> str:
+    """Return an address, with or without ``https://``, in which … replaces user, password and query."""
+    return re.sub(r"^(\w+://)?.*(@)|(\?).*", r"\1\3…\2", address, flags=re.DOTALL)
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:

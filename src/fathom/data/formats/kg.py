@@ -166,6 +166,7 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
     else:
         entities = named_by_id(distinct_ids(parts, "head", "tail"))
     relations = names["relation"].table if "relation" in names else named_by_id(distinct_ids(parts, "relation"))
+    _report_cut_off(parts, names, faults)
     if files.types is not None:
         entities = entities.append_column("type", read_types(files.types, files.labels, entities, faults))
     rows = index_triples(parts, entities, relations)
@@ -174,10 +175,24 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
     return None if faults.found else graph_of_rows(parts, entities, relations.select(["id", "name"]), rows)
 
 
+def _report_cut_off(parts: Mapping[str, Columns], names: Mapping[str, Columns], faults: Faults) -> None:
+    """Report files that end within a line, with an id that occurs nowhere else.
+
+    It is a note if no file names the entities: in data written by hand every id may be new.
+    """
+    report = faults.add if "entity" in names else faults.note
+    columns = [column for part in (*parts.values(), *names.values()) for column in part.table.columns]
+    for part in parts.values() if not faults.found else ():
+        last = part.table.columns[-1][-1]
+        times = sum(pc.sum(pc.equal(column, last)).as_py() or 0 for column in columns)
+        if times == 1 and ends_within_a_line(part.file):
+            report(part.file, part.line(len(part) - 1), f"ends within a line, and {last.as_py()!r} is new: {CUT_OFF}")
+
+
 def with_unnamed(table: pa.Table, ids: pa.Array, kind: str, file: Path, faults: Faults) -> pa.Table:
-    """Add rows for the ids without a name, which are named after the id and noted."""
+    """Add rows for the ids without a name, which are named after the id and, unless there are faults, noted."""
     without = ids.filter(pc.invert(pc.is_in(ids, value_set=table.column("id").combine_chunks())))
-    if len(without):
+    if len(without) and not faults.found:
         faults.note(file, None, f"{kind} without a name, called by their id: {first_few(without.to_pylist())}")
     more = named_by_id(without).select(table.column_names)
     return pa.concat_tables([table, more.cast(table.schema)])

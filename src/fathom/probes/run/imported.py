@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from fathom._version import VERSION
 from fathom.base.errors import BadInput
-from fathom.base.reading import Faults, Json, first_few, shown, stands
+from fathom.base.reading import Faults, Json, first_few, line_of, shown, stands
 from fathom.base.reading.objects import object_faults
 from fathom.data.formats import read
 from fathom.data.formats.base import read_object
@@ -23,7 +24,7 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.engine.scoring.rows import Columns, PromptedQuery, score_columns
 from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
-from fathom.probes.run.logs import HarnessResults, HarnessRow, QuizRelation, QuizRow, RowChecker, ScoredQuery
+from fathom.probes.run.logs import PLL, HarnessResults, HarnessRow, QuizRelation, QuizRow, RowChecker, ScoredQuery
 from fathom.probes.run.setup import declarations, digest_of, tables
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import Scoring
@@ -31,13 +32,6 @@ from fathom.store.predictions import Scoring
 QUIZ = "metadata_results.json"
 """File of lm-pub-quiz with the templates, answers and settings of each relation."""
 _LOG = re.compile(r"samples_.+_(\d{4}-\d\d-\d\dT[^_]+)\.jsonl")
-_PLL = {
-    "original": "original",
-    "within_word_l2r": "within-word-l2r",
-    "answer_l2r+word_l2r": "answer-l2r",
-    "sentence_l2r": "sentence-l2r",
-}
-"""Fathom's names of lm-pub-quiz's ways to mask."""
 _REDUCTIONS = ("sum", "mean")
 _PROBE = PROBES["statement"]
 """The probe that makes the same scores."""
@@ -127,18 +121,21 @@ def _read_quiz(folder: Path, data: QuerySet, faults: Faults) -> Results:
         file = folder / f"{relation}_results.jsonl"
         if relation not in by_relation:
             faults.add(folder / QUIZ, None, f"{data.name} has no relation {shown(relation)}: give its --data")
-        elif found := object_faults(folder / QUIZ, QuizRelation, about):
+        elif found := object_faults(folder / QUIZ, QuizRelation, about, line=line_of(folder / QUIZ, relation)):
             faults.found += [f"{fault} in {relation}" for fault in found]
         elif not stands(file):
             faults.add(file, None, "file is missing: only JSON Lines are imported, save the results as such")
         else:
             rows += _quiz_rows(file, about, by_relation[relation], data, faults)
+    for name in ("model_name_or_path", "pll_metric") if not faults.found else ():
+        if len(values := {str(about.get(name)) for about in metadata.values()}) > 1:
+            faults.add(folder / QUIZ, None, f"expected the same {name} in all relations, found {first_few(values)}")
     first: Json = next(iter(metadata.values()), {})
     used = {name.partition("/")[0] for row in rows for name in row.scores}
     options: dict[str, Any] = {"reduction": tuple(name for name in _REDUCTIONS if name in used) or ("sum",)}
-    if not faults.found and first.get("pll_metric") in _PLL:
-        options["pll"] = _PLL[first["pll_metric"]]
-    model = {"name": str(first.get("model_name_or_path") or folder.resolve().name)}
+    if not faults.found and first.get("pll_metric"):
+        options["pll"] = PLL[first["pll_metric"]]
+    model = {"name": first.get("model_name_or_path") or folder.resolve().name}
     return Results(f"lm-pub-quiz {first.get('lm_pub_quiz_version') or 'of an unknown version'}", model, options, rows)
 
 
@@ -150,8 +147,13 @@ def _quiz_rows(
     known = templates or data.relations[queries[0].relation].templates
     used = [used] if isinstance(used, int) else used or range(max(1, len(known)))
     ids = list(map(str, about.get("answer_space_ids") or space.ids))
-    if sorted(ids) != sorted(space.ids):
-        faults.add(file, None, f"other answers than the data set's: {first_few(ids)} for {first_few(space.ids)}")
+    labels = list(map(str, about.get("answer_space_labels") or map(space.name_of, ids)))
+    answers, named = list(zip_longest(ids, labels, fillvalue="")), list(space.named())
+    if sorted(answers) != sorted(named):
+        wrong = [f"{id_} ({name})" for id_, name in answers if (id_, name) not in named] or ids
+        metadata, relation = file.with_name(QUIZ), queries[0].relation
+        why = f"other answers of {relation} than those of {data.name}: {first_few(wrong)}; give the --data evaluated"
+        faults.add(metadata, line_of(metadata, relation), why)
         return
     layout: tuple[str, ...] = ()
     for number, line, row in checker.rows():
@@ -177,7 +179,8 @@ def _quiz_rows(
             answer = row.get("answer_idx")
             gold += [] if answer is None else ids[answer : answer + 1] or [f"answer {answer}"]
             scored = ScoredQuery(query, template, scores)
-            if checker.accepts(scored, line, templates[template : template + 1] or templates[:1], gold):
+            worded = next(iter(templates[template : template + 1] or templates[:1]), None)
+            if checker.accepts(scored, line, gold, row.get("sub_label"), worded):
                 yield scored
 
 
@@ -230,25 +233,22 @@ def _harness_rows(file: Path, data: QuerySet, faults: Faults) -> Iterator[Scored
     checker, by_id = RowChecker(file, data, faults, HarnessRow), {query.id: query for query in data.queries}
     for _, line, row in checker.rows():
         doc, scores = row["doc"], [float(answer[0]) for answer in row["filtered_resps"]]
+        first = row["filtered_resps"] if row.get("resps") is None else [each[0] for each in row["resps"]]
         query = by_id.get(doc.get("query") or f"{doc['relation']}/{doc.get('item')}")
         space = data.candidates[query.candidates] if query is not None else None
         answers = list(space.names) if space is not None else None
         if query is None or query.relation != doc["relation"] or doc["answer_options"] != answers:
             name = f"{doc['relation']}, item {doc.get('item')}"
             faults.add(file, line, f"{name}: not a query of {data.name} with its answers; give the --data evaluated")
+        elif str(first) != str(row["filtered_resps"]):
+            faults.add(file, line, f"filtered_resps are {shown(row['filtered_resps'])}, but resps {shown(first)}")
         elif space is None or len(scores) != len(space):
             expected = f"expected [log-likelihood, …] for each of {len(answers or ())} options"
             faults.add(file, line, f"{expected}, found {len(scores)}")
         else:
             correct = [stated] if isinstance(stated := doc.get("correct"), int) else stated or []
+            correct = correct if row.get("target") is None else [*correct, int(row["target"])]
             gold = [space.ids[place] if place < len(space) else f"option {place}" for place in correct]
             scored = ScoredQuery(query, doc["template_index"], {"sum/full": scores})
-            if checker.accepts(scored, line, _texts_of(doc), gold):
+            if checker.accepts(scored, line, gold, doc.get("subject"), doc.get("template"), doc.get("text_options")):
                 yield scored
-
-
-def _texts_of(document: Json) -> list[str]:
-    """Return what a document says of its text: the statements of our own task, or the template of BEAR's."""
-    if document.get("query"):
-        return document.get("text_options") or []
-    return [document["template"]] if document.get("template") else []

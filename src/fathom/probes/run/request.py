@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from fathom.base.options import config_only, typed
+from fathom.base.reading.replies import without_secrets
+from fathom.base.rights import ADDRESSES
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import SelectedData, narrow, select
 from fathom.probes import PROBES, Entry
@@ -88,10 +90,14 @@ def _absolute(name: str | Path) -> str:
 
 
 def command_line(command: Command, out: Path) -> str:
-    """Return what to type; options without a flag follow as a comment."""
+    """Return what to type, without secrets in addresses; options without a flag follow as a comment."""
     kind = PROBES.find(command["probe"]).options
     words = ["fathom", "probe", command["probe"], "--model", command["model"], "--data", command["data"]]
-    in_files = {name: command["options"][name] for name in config_only(kind) & command["options"].keys()}
-    flags = (typed(kind, name, value) for name, value in command["options"].items() if name not in in_files)
+    options = {
+        name: without_secrets(str(value)) if name in ADDRESSES and value else value
+        for name, value in command["options"].items()
+    }
+    in_files = {name: options[name] for name in config_only(kind) & options.keys()}
+    flags = (typed(kind, name, value) for name, value in options.items() if name not in in_files)
     line = shlex.join([*words, *(word for flag in flags for word in flag), "--out", str(out)])
     return f"{line}  # with --config of {json.dumps(in_files)}" if in_files else line
