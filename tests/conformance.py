@@ -75,7 +75,7 @@ class Conformance(BaseModel):
 
     def lines_of_tables(self) -> Iterator[str]:
         """Yield the lines of the table of tables."""
-        yield from ("| paper | here | what differs, and why |", "|---|---|---|")
+        yield from ("| paper | here | what differs |", "|---|---|---|")
         yield from (f"| {table.paper} | {table.here} | {table.why} |".replace("  |", " |") for table in self.tables)
 
     def lines_of_settings(self) -> Iterator[str]:
