@@ -118,9 +118,9 @@ def test_no_page_is_wider_than_a_phone(site: Path, address: str) -> None:
 QUESTIONS = {
     "cannot be determined": "faq.html",
     "how many facts": "faq.html",
-    "8-bit": "howto/models.html",
+    "8-bit": "faq.html",
     "windows": "faq.html",
-    "csv": "data-format.html",
+    "csv": "faq.html",
     "exit codes": "howto/ci.html",
     "gguf": "howto/models.html",
     "chat template": "howto/chat.html",
