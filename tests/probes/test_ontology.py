@@ -698,6 +698,19 @@ def test_causal_models_take_part(tmp_path):
     assert found.comparisons == []
 
 
+def test_an_imported_run_is_told_apart_by_its_tool(tmp_path):
+    """Logs of other tools have no hash of the model."""
+    runs = []
+    for number, (content, resolved) in enumerate((("0123456789", {}), (None, {"imported": "lm-evaluation-harness"}))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        model = {"name": "a/m", "content_hash": content}
+        identity = {"probe": "statement", "options": {}, "model": model, "data": {"name": "d"}, "resolved": resolved}
+        (folder / "manifest.json").write_text(json.dumps({"format": 1, "identity": identity, "plan": ["0"]}))
+        runs.append(RunFolder.open(folder))
+    assert short_names(runs) == ["m@main", "m@lm-evaluation-harness"]
+
+
 def test_models_have_short_names_that_tell_them_apart(tmp_path):
     models = {
         "a": ("runs/small", "1"),

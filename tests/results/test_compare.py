@@ -361,6 +361,7 @@ def test_runs_of_different_templates_are_compared_in_those_that_they_share(made)
     assert compare([both, other]).templates == (1,)
     assert compare([one, other]).templates == ()
     assert compare([both, made(constant, two, model="d")]).templates == ()
+    assert compare([one, made(constant, model="e")]).templates == (), "the data have one template"
 
 
 def test_names_tell_runs_apart_by_what_differs(made):

@@ -144,3 +144,19 @@ def test_without_matplotlib(runs, tmp_path, monkeypatch, fathom):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     code, _, err = fathom("plot", runs[0].path, "--out", tmp_path / "figure.pdf")
     assert (code, stated([err], "matplotlib", "report")) == (2, True)
+
+
+def test_runs_without_a_common_fact_are_refused(tmp_path):
+    """As of two data sets."""
+    other = replace(FACTS, queries=tuple(replace(query, subject_id=f"other {query.id}") for query in FACTS.queries))
+    runs = [
+        answered(tmp_path / str(number), constant, data, model=str(number))
+        for number, data in enumerate((FACTS, other))
+    ]
+    with pytest.raises(BadInput, match="no fact in common"):
+        write_figure(runs, tmp_path / "a.png")
+
+
+def test_the_axis_says_of_how_many_facts(runs, drawn, tmp_path):
+    assert drawn(runs, tmp_path / "a.png").get_xlabel() == "accuracy of 8 facts, 95 % interval"
+    assert drawn(runs, tmp_path / "b.png", by="domain").get_xlabel() == "accuracy of 8 facts, 95 % interval"

@@ -19,7 +19,7 @@ from fathom.results.estimates import Estimate, combined, recipe
 from fathom.results.metrics.table import METRICS
 from fathom.results.rows import Rows
 from fathom.results.summary import RunNumbers, summarise
-from fathom.results.tables import Table, render, to_csv, to_latex, to_markdown, to_text
+from fathom.results.tables import Table, _latex_line, render, to_csv, to_latex, to_markdown, to_text
 from fathom.store.predictions import SCHEMA
 from tests.messages import mentions, stated
 
@@ -383,6 +383,14 @@ def test_markdown() -> None:
         "",
         "- careful",
     ]
+
+
+def test_ends_of_intervals_have_a_minus_in_latex() -> None:
+    table = Table(("model", "change"), (("gpt-2", -0.5), ("[a-1]", 1.0)))
+    [first, second] = [line for line in to_latex(table).splitlines() if "&" in line][1:]
+    assert first == r"gpt-2 & $-$0.5 \\"
+    assert second == r"{[a-1]} & 1 \\"
+    assert _latex_line(["a-1", "-40.0 [-73.5, 1-2]"], [False, True]) == r"a-1 & $-$40.0 [$-$73.5, 1-2] \\"
 
 
 def test_latex_escapes_everything() -> None:

@@ -101,7 +101,7 @@ def test_the_leaderboard_has_accuracy_baselines_and_parts(server):
     cells = cells_of(get(server.address)[1], "good")
     assert re.fullmatch(r"25\.0 % \[.*, .*\]", cells["Accuracy"])
     assert cells["Best baseline"].endswith(" %")
-    assert (cells["Scoring"], cells["State"], cells["Model"]) == ("sum/full", "finished", "models/m")
+    assert (cells["Scoring"], cells["State"], cells["Model"]) == ("sum/full", "finished", "m")
     assert "r0" not in cells
     page = get(f"{server.address}?by=relation")[1]
     cells = cells_of(page, "good")

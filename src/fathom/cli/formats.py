@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
+from pydantic import field_validator
 
 from fathom.base.options import Group, opt
 from fathom.base.reading.files import printable
@@ -23,6 +24,10 @@ Log = Annotated[
     Literal["tensorboard", "mlflow", "wandb"] | None,
     opt(None, "Also log finished runs, offline unless the tracker's own settings name a server.", Group.OUTPUT),
 ]
+
+
+FILES = ("text", "txt", "json", "csv", "md", "latex", "tex")
+"""Endings of a file that holds one table."""
 
 
 class PrintOptions(Declared):
@@ -49,6 +54,13 @@ class TableOptions(PrintOptions):
 
     out: Path | None = opt(None, "Folder for the tables as JSON, CSV and Markdown.")
     overwrite: Overwrite = False
+
+    @field_validator("out")
+    @classmethod
+    def _no_file(cls, out: Path | None) -> Path | None:
+        if out is not None and out.suffix.removeprefix(".") in FILES and not out.is_dir():
+            raise ValueError(f"expected a folder, found {out}; for a file: --format … > {out}")
+        return out
 
     def present(self, result: Tabular, name: str) -> None:
         """Print a result, whose tables may depend on the format, and write it as *name* in each format."""

@@ -13,6 +13,7 @@ from fathom.base.reading import Faults, read_json_lines, repetition, stands
 from fathom.results.facts import CUTS, FOLDER, WRITTEN, RunFacts
 from fathom.results.rows import Rows, grouped
 from fathom.store.folder import RunFolder
+from fathom.store.predictions import SCHEMA
 
 Value = TypeVar("Value")
 
@@ -191,10 +192,19 @@ def shared_templates(runs: Sequence[RunFolder]) -> tuple[int, ...]:
     in common."""
     identities = [run.manifest["identity"] for run in runs]
     ways = {(identity["probe"], identity["options"].get("reading")) for identity in identities}
-    chosen = [tuple(identity["options"].get("templates") or ()) for identity in identities]
-    if len(ways) > 1 or len(set(chosen)) == 1:
+    asked = {tuple(identity["options"].get("templates") or ()) for identity in identities}
+    if len(ways) > 1 or len(asked) == 1:
         return ()
-    return tuple(sorted(set.intersection(*(set(templates) for templates in chosen if templates))))
+    used = [_templates_of(run) for run in runs]
+    shared = set.intersection(*used)
+    return () if all(templates == shared for templates in used) else tuple(sorted(shared))
+
+
+def _templates_of(run: RunFolder) -> set[int]:
+    """Return the templates of a run; without the option, all that its data have."""
+    asked = run.manifest["identity"]["options"].get("templates")
+    others = [name for name in SCHEMA.names if name != "template"]
+    return set(asked) if asked else set(run.predictions(without=others).column("template").to_pylist())
 
 
 def check_same(runs: Sequence[RunFolder], parts: Sequence[str]) -> None:
@@ -264,7 +274,8 @@ def short_names(runs: Sequence[RunFolder]) -> list[str]:
     for identity in (run.manifest["identity"] for run in runs):
         about = identity["model"]
         names = tuple(filter(None, (str(about["name"]), identity.get("options", {}).get("adapter"))))
-        models.append(_Model(names, str(about.get("content_hash")), about.get("revision") or "main"))
+        tool = identity.get("resolved", {}).get("imported")  # which records no hash
+        models.append(_Model(names, about.get("content_hash") or "", about.get("revision") or tool or "main"))
     return _unique_names(models)
 
 

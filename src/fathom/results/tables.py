@@ -41,6 +41,7 @@ Axes: TypeAlias = "matplotlib.axes.Axes"
 _NOTHING = "–"
 WIDTH = 80
 _WORDS = re.compile(r"[a-z0-9]+")
+_MINUS = re.compile(r"(?<!\w)-(?=\d)")
 _IN_LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}"}
@@ -389,9 +390,9 @@ def _isolated(text: str) -> str:
 
 
 def _latex_line(cells: Sequence[str], numeric: Sequence[bool]) -> str:
-    """:param numeric: whether a cell is a number, whose hyphen is a minus."""
+    """:param numeric: whether a cell is a number, perhaps with its interval, whose hyphens are minus signs."""
     pairs = zip(cells, numeric, strict=True)
-    signed = (f"−{cell[1:]}" if number and cell.startswith("-") else cell for cell, number in pairs)
+    signed = (_MINUS.sub("−", cell) if number else cell for cell, number in pairs)
     texts = (cell.translate(_IN_LATEX) for cell in signed)
     # A line that begins with [ would be taken for an argument of the line break before it.
     return " & ".join(f"{{{cell}}}" if cell.startswith("[") else cell for cell in texts) + r" \\"

@@ -87,6 +87,8 @@ def _sides(folders: Any, wanted: Metric, by: str, cluster: str) -> dict[str, lis
         for numbers, model in zip(each, short_names(folders), strict=True)
         for scoring in numbers.rows.scorings
     ]
+    if not set.intersection(*(set(facts.facts) for _, facts in outcomes)):
+        raise BadInput("the runs have no fact in common: draw those of each data set by themselves")
     labels = distinguished([facts.distinguishing for _, facts in outcomes])
     sides: dict[str, list[RunSide]] = {}
     for (numbers, facts), label in zip(outcomes, labels, strict=True):
@@ -105,7 +107,9 @@ def _picture(drawn: Mapping[str, Forest], wanted: Metric, by: str) -> Plot:
     marks = sum(map(len, rows.values()))
     limit = max(forest.limit for forest in drawn.values())
     height = 1.5 + 0.25 * max(marks, len(rows))
-    return Plot("figure", partial(_draw, rows, limit, bool(by)), f"{wanted.name}, 95 % interval", by, height=height)
+    facts = sum(forest.shared or 0 for forest in drawn.values())
+    about = f"{wanted.name}{f' of {facts:,} facts' if facts else ''}, 95 % interval"
+    return Plot("figure", partial(_draw, rows, limit, bool(by)), about, by, height=height)
 
 
 def _mean(lines: Sequence[ForestLine]) -> float:
@@ -139,7 +143,7 @@ def _draw(rows: Drawn, limit: float, is_by_key: bool, axes: Any) -> None:
 def _draw_line(axes: Any, line: ForestLine, height: float, colour: str) -> None:
     number = line.number
     if number.low is not None:
-        axes.plot([number.low, number.high], [height, height], color=colour, linewidth=1.5)
-    axes.plot(number.value, height, "o", color=colour, markersize=5, label=line.name)
+        axes.plot([number.low, number.high], [height, height], color=colour, linewidth=1.5, clip_on=False)
+    axes.plot(number.value, height, "o", color=colour, markersize=5, label=line.name, clip_on=False)
     for name, value in line.baselines.items():
-        axes.plot(value, height, MARKS[name], color="gray", markersize=5, fillstyle="none", label=name)
+        axes.plot(value, height, MARKS[name], color="gray", markersize=5, fillstyle="none", label=name, clip_on=False)

@@ -25,6 +25,7 @@ from fathom.base.errors import BadInput, FathomError
 from fathom.data.published import cache_root
 from fathom.results.claims import SIGNIFICANT
 from fathom.results.estimates import Estimate
+from fathom.results.loading import short_names
 from fathom.store.folder import QUERIES_FILE, RunFolder
 from fathom.store.manifest import RUN
 from fathom.studies.report.page import circumstances_of, report
@@ -186,7 +187,7 @@ def _lines(name: str, path: Path) -> list[Line]:
     try:
         manifest = run.manifest
         identity = manifest["identity"]
-        about = [str(part) for part in (identity["model"]["name"], identity["probe"], identity["data"]["name"])]
+        about = [*short_names([run]), str(identity["probe"]), str(identity["data"]["name"])]
         line = Line(name, about, run.progress(manifest), str(manifest["circumstances"].get("begun") or ""))
         if not run.is_complete():
             return [line]
