@@ -90,6 +90,9 @@ def test_probe_then_metrics(fathom, causal, tmp_path):
         "template",
         "direction",
     ]
+    code, _, err = fathom("metrics", run, "--out", tmp_path / "table.tex")
+    assert (code, (tmp_path / "table.tex").exists()) == (2, False)
+    assert mentioned(err, "--out", "expected a folder", "--format")
     code, _, _ = fathom("metrics", run, "--out", tmp_path / "tables")
     assert (tmp_path / "tables" / "summary.csv").read_text().count("\n") > 1
 
