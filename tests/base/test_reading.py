@@ -499,7 +499,7 @@ ALLOWED = {
     "fathom/results/rows.py": {"json.loads": RESOURCE, "read_text": RESOURCE},
     "fathom/store/files.py": {"open": "writes"},
     "fathom/store/journal.py": {"open": "writes"},
-    "fathom/store/vectors.py": {"np.load": GUARDED},
+    "fathom/store/vectors.py": {"np.load": GUARDED, "read_bytes": GUARDED},
     "fathom/training/saving.py": {"open": "writes", "torch.load": GUARDED, "load_model": GUARDED},
     "fathom/data/columns.py": {"pa.csv.read_csv": GUARDED},
 }

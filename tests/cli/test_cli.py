@@ -423,6 +423,7 @@ def test_a_signal_during_an_import_is_not_lost(tmp_path, name):
 
 INTERRUPTED = """
 import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored, if the tests run in the background
 class Interrupting:
     def find_spec(self, name, *more):
         if name == "typer":
@@ -449,8 +450,14 @@ def test_a_stop_that_a_library_wraps_is_a_stop(number):
         except KeyboardInterrupt as error:
             raise ValueError("cannot serialize") from error
 
-    with pytest.raises(Stopped) as stop, stoppable():
-        serialize()
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # else ignored, if the tests run in the background
+    try:
+        with pytest.raises(Stopped) as stop, stoppable():
+            serialize()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert stop.value.exit_code == 128 + number
 
 

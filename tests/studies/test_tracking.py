@@ -9,7 +9,7 @@ import pytest
 
 import fathom as library
 from fathom.base.errors import BadInput, RunFailed
-from fathom.studies import tracking
+from fathom.studies.report import tracking
 from fathom.studies.report.tracking import log_run
 from tests.answerers import answered, constant, world
 from tests.cli.test_cli import gpt2, save
