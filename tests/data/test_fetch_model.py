@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import zipfile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from fathom.data import fetch_model
 from fathom.data.fetch_model import PackagedModel, packaged_models
+from tests.cli.test_cli import gpt2, save
 
 WEIGHTS = [b"GGUF first part, ", b"second part"]
 METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: 1.0\n"
@@ -109,3 +111,18 @@ def test_the_catalogue() -> None:
         assert all("==" in package for package in entry.packages), entry
         assert len(entry.sha256) == 64
         assert "://" not in entry.model_dump_json()
+
+
+def test_a_fetched_model_is_asked_by_its_name(fathom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless a folder here has that name."""
+    monkeypatch.setenv("FATHOM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    [name, *_] = fetch_model.packaged_models()
+    folder = save(fetch_model.model_folder(name), gpt2())
+    line = ["probe", "statement", "--model", name, "--data", "geography", "--limit", 3, "--templates", 0]
+    assert fathom(*line, "--out", "run", "--dry-run")[0] == 0
+    assert fathom(*line, "--out", "run")[0] == 0
+    assert json.loads(Path("run/manifest.json").read_text())["identity"]["model"]["name"] == str(folder)
+    Path(name).mkdir()
+    code, _, err = fathom(*line, "--out", "other")
+    assert (code, "config.json" in err) == (2, True)

