@@ -230,7 +230,7 @@ def test_outputs_replace_nothing_that_belongs_to_a_run(fathom, tmp_path):
         code, _, log = fathom(*words)
         assert code == 2
         assert mentioned(log, words[-1])
-    assert fathom("metrics", run, "--out", manifest)[0] == 1
+    assert fathom("metrics", run, "--out", manifest)[0] == 2
     assert {file: file.read_bytes() for file in run.rglob("*") if file.is_file()} == before
     assert letter.read_text() == "not ours"
     for _ in range(2):  # a report may be replaced by another
