@@ -23,7 +23,7 @@ def test_lines_are_kept_with_their_time_and_without_control_characters(tmp_path)
     folder = answered(tmp_path / "run", constant, FACTS)
     with folder.logged():
         log("half \x1b[2Jof it")
-        log("nobody sees this", 5)
+        log("a detail", 5)
     log("after it")
     assert texts_of(folder) == ["half \ufffd[2Jof it"]
     for number in range(LOG_LINES):

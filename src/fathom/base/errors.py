@@ -109,6 +109,11 @@ class MissingExtra(FathomError):
         super().__init__(f"'{library}' is not installed: type pip install '.[{extra}]' in Fathom's folder")
 
 
+def is_panic(error: BaseException) -> bool:
+    """Return whether a library in Rust, such as that of tokenizers, has panicked: its error is no Exception."""
+    return type(error).__name__ == "PanicException"
+
+
 def optional(module: str, extra: str) -> Any:
     """Import a library of an optional extra. :raises MissingExtra: it is not installed."""
     try:

@@ -44,9 +44,9 @@ _COLUMNS = dict.fromkeys(("subject", "relation", "answer"), "filled text")
 _TEMPLATE, _LANGUAGE = "template", "language"
 _KINDS = dict.fromkeys(TABLE_COLUMNS, "text or none") | _COLUMNS
 _VERBS = ("is", "was", "are", "were", "has", "had")
+_PREPOSITIONS = ("of", "in", "by", "to", "at", "from", "for", "with", "on", "as", "into", "about")
 _IDENTIFIER = re.compile(r"[\W\d_]*[^\W\d_]?[\W\d_]+")
 """Names without words, such as P36, 17 and r_1."""
-_PREPOSITIONS = ("of", "in", "by", "to", "at", "from", "for", "with", "on", "as", "into", "about")
 
 
 def header_of(found: Sequence[str], names: Mapping[str, str], advice: str) -> tuple[list[str], str]:

@@ -21,12 +21,21 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
 from transformers.utils import logging as transformers_logging
 
-from fathom.base.errors import BadInput, optional
+from fathom.base.errors import BadInput, is_panic, optional
 from fathom.base.reading import Faults, Unreadable, first_few, shapes_in
 from fathom.base.reading.gguf import GgufHeader, gguf_header
 from fathom.base.reading.replies import excerpt_of
 from fathom.data.fetch_model import fetched_model
-from fathom.engine.models.model_files import ADAPTER_FILE, GGUF, HASHED, LARGE, SMALL, check_object, gguf_file
+from fathom.engine.models.model_files import (
+    ADAPTER_FILE,
+    GGUF,
+    HASHED,
+    LARGE,
+    SMALL,
+    check_object,
+    gguf_file,
+    refuse_faults_of,
+)
 
 LIBRARIES = ("gguf", "accelerate")
 TOKENS = "tokenizer.ggml.tokens"
@@ -159,7 +168,7 @@ def from_pretrained(kind: Any, part: ModelPart, options: Mapping[str, Any]) -> A
     except BadInput:
         raise
     except BaseException as error:  # any error of a library on foreign files
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # that of tokenizers
+        if not isinstance(error, Exception) and not is_panic(error):
             raise
         if os.path.isdir(name):
             _check_files(Path(name))
@@ -174,9 +183,7 @@ def _check_index(part: ModelPart) -> None:
         part.name, SAFE_WEIGHTS_INDEX_NAME, revision=part.revision, _raise_exceptions_for_missing_entries=False
     )
     if index is not None:
-        faults = Faults()
-        check_object(Path(index), SMALL, faults)
-        faults.stop_if_any()
+        refuse_faults_of(Path(index))
 
 
 def _from_gguf(kind: Any, name: str, file: Path, options: Mapping[str, Any]) -> Any:

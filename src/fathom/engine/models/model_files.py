@@ -284,6 +284,13 @@ def check_object(file: Path, kinds: dict[str, type[BaseModel]], faults: Faults) 
             faults.found += size_faults(file, content)
 
 
+def refuse_faults_of(file: Path) -> None:
+    """Check one of :data:`SMALL` by itself. :raises BadInput: no JSON, or values of wrong types."""
+    faults = Faults()
+    check_object(file, SMALL, faults)
+    faults.stop_if_any()
+
+
 def check_attributes(loaded: Any, file: str, name: str) -> None:
     """Check what a library has read from a file, perhaps on the hub. :raises BadInput: a value of a wrong type."""
     content = {field: getattr(loaded, field, None) for field in ATTRIBUTES[file]}

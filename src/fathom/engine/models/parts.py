@@ -16,17 +16,16 @@ from transformers.models.auto import modeling_auto as auto
 from transformers.utils import cached_file, find_adapter_config_file
 
 from fathom.base.errors import BadInput, MissingExtra
-from fathom.base.reading import Faults, json_file
+from fathom.base.reading import json_file
 from fathom.engine.models.base import Attention
 from fathom.engine.models.hub import ModelPart, check_folder, from_pretrained, library_message, quiet
 from fathom.engine.models.model_files import (
     ADAPTER_FILE,
     ADAPTER_SIZES,
-    SMALL,
     check_attributes,
-    check_object,
     check_sizes,
     gguf_file,
+    refuse_faults_of,
 )
 
 if TYPE_CHECKING:
@@ -126,9 +125,7 @@ def base_of(name: str, revision: str | None) -> str | None:
         return None
     if file is None:
         return None
-    faults = Faults()
-    check_object(Path(file), SMALL, faults)
-    faults.stop_if_any()
+    refuse_faults_of(Path(file))
     base = json_file(Path(file)).get("base_model_name_or_path")
     if not base:
         raise BadInput(f"'{name}' is an adapter that does not name its model: --model MODEL --adapter {name}")
@@ -207,9 +204,7 @@ def _check_files(part: ModelPart, *, allow_pickle: bool) -> None:
     )
     if config is None:
         raise BadInput(f"it holds no {ADAPTER_FILE}")
-    faults = Faults()
-    check_object(Path(config), SMALL, faults)
-    faults.stop_if_any()
+    refuse_faults_of(Path(config))
     if weights is None and not (pickled and allow_pickle):
         hint = f"; --allow-pickle reads its {WEIGHTS[1]}, if you trust who wrote it" if pickled else ""
         raise BadInput(f"it holds no {WEIGHTS[0]}{hint}")

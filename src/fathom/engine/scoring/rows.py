@@ -150,12 +150,12 @@ def unscored(reason: str) -> Columns:
 
 
 def result_columns(result: RankResult, space: CandidateSet) -> Columns:
-    best = sorted((-score, space.ids[place]) for place, score in result.top)
+    best = sorted(((space.ids[place], score) for place, score in result.top), key=lambda pair: (-pair[1], pair[0]))
     row: Columns = {
         "gold_scores": result.gold_scores or None,
         "gold_ranks": result.gold_ranks or None,
-        "top_ids": [id_ for _, id_ in best],
-        "top_scores": [-below for below, _ in best],
+        "top_ids": [id_ for id_, _ in best],
+        "top_scores": [score for _, score in best],
         "scores": None if result.scores is None else result.scores.tolist(),
         "rank_above": result.above,
         "unscored": result.unscored,

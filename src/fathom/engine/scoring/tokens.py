@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tokenizers import Encoding
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from fathom.base.errors import BadInput
+from fathom.base.errors import BadInput, is_panic
 from fathom.data.templates import Prompt, Span
 
 
@@ -212,7 +212,7 @@ def _encodings(tokenizer: PreTrainedTokenizerBase, texts: list[str], special: bo
     try:
         return _encoded(tokenizer, texts, special)
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of the tokenizers library, and no Exception
+        if not is_panic(error):
             raise
         name, reason = tokenizer.name_or_path, str(error).splitlines()[0]
         raise BadInput(f"the tokenizer of '{name}' (tokenizer.json) fails on a text: {reason}") from error

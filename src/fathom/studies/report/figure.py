@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from fathom.results.facts import RunFacts
 from fathom.results.loading import AnyRun, distinguished, open_run, short_names
 from fathom.results.metrics.table import Metric, metric
 from fathom.results.summary import RunNumbers
-from fathom.results.tables import Plot, write_picture
+from fathom.results.tables import Axes, Plot, write_picture
 from fathom.store.folder import RunFolder
 from fathom.studies.report.charts import RUNS
 from fathom.studies.report.overview import Forest, ForestLine, RunSide, forests, side_of
@@ -55,7 +54,8 @@ def write_figure(
     optional("matplotlib", "report")
     path, wanted = Path(out), _with_baselines(metric)
     folders = all_of(*(partial(_finished, run, groups) for run in runs))
-    sides = _sides({run.path.resolve(): run for run in folders}.values(), wanted, by, cluster)
+    different = list({run.path.resolve(): run for run in folders}.values())
+    sides = _sides(different, wanted, by, cluster)
     if len(sides) > MOST_PARTS:
         raise BadInput(f"--by {by} has {len(sides):,} values, a figure holds {MOST_PARTS}: choose another key")
     drawn = {value: plots[0] for value, part in sides.items() if (plots := forests(part, [wanted]))}
@@ -78,9 +78,8 @@ def _finished(run: AnyRun, groups: str | Path | None) -> RunFolder:
     return folder.grouped_by(Path(groups)) if groups is not None else folder
 
 
-def _sides(folders: Any, wanted: Metric, by: str, cluster: str) -> dict[str, list[RunSide]]:
+def _sides(folders: Sequence[RunFolder], wanted: Metric, by: str, cluster: str) -> dict[str, list[RunSide]]:
     """Return the runs that have each value of *by*; under "" all runs, without it."""
-    folders = list(folders)
     each = [RunNumbers(folder, cluster) for folder in folders]
     outcomes = [
         (numbers, RunFacts(numbers.run, numbers.rows, scoring, model))
@@ -116,7 +115,7 @@ def _mean(lines: Sequence[ForestLine]) -> float:
     return float(np.mean([line.number.value for line in lines if line.is_known]))
 
 
-def _draw(rows: Drawn, limit: float, is_by_key: bool, axes: Any) -> None:
+def _draw(rows: Drawn, limit: float, is_by_key: bool, axes: Axes) -> None:
     names = list(dict.fromkeys(line.name for line in chain.from_iterable(rows.values())))
     colours = {name: RUNS[place % len(RUNS)] if is_by_key else "black" for place, name in enumerate(names)}
     for place, lines in enumerate(rows.values()):
@@ -140,9 +139,9 @@ def _draw(rows: Drawn, limit: float, is_by_key: bool, axes: Any) -> None:
         axes.figure.legend(found, listed, loc="outside lower center", ncols=3, fontsize="small", frameon=False)
 
 
-def _draw_line(axes: Any, line: ForestLine, height: float, colour: str) -> None:
+def _draw_line(axes: Axes, line: ForestLine, height: float, colour: str) -> None:
     number = line.number
-    if number.low is not None:
+    if number.low is not None and number.high is not None:
         axes.plot([number.low, number.high], [height, height], color=colour, linewidth=1.5, clip_on=False)
     axes.plot(number.value, height, "o", color=colour, markersize=5, label=line.name, clip_on=False)
     for name, value in line.baselines.items():
