@@ -51,10 +51,10 @@ def write_untrained(folder: Path, load: Callable[[Path], PreTrainedTokenizerBase
 def presets(only: tuple[str, ...] = tuple(PRESETS), limit: int = 30, out: Path = Path("build/presets")) -> None:
     """Carry out the papers' presets, and count what their tables say of the papers' numbers.
 
-    No untrained model agrees but by chance. sakai2024, which trains link predictors for days, is not among them: tests
-    carry it out on small graphs.
+    No untrained model agrees but by chance; numbers of tokenizers and of data may. sakai2024, which trains link
+    predictors for days, is not among them: tests carry it out on small graphs.
 
-    --limit: queries of each relation, or of a graph. --out: where their folders and logs stay.
+    --limit: queries of each run. --out: where their folders and logs stay.
     """
     table = Table("preset", "seconds", "exit code", "tables", "against the paper", "says")
     out.mkdir(parents=True, exist_ok=True)

@@ -174,9 +174,11 @@ class RunFolder:
         except Missing as error:
             depths = (f"*/{QUERIES_FILE}", f"*/*/{QUERIES_FILE}")  # of runs next to each other, and of a plan
             runs = [file.parent for depth in depths for file in sorted(folder.path.glob(depth))]
-            serve = f"fathom report --serve {shlex.quote(str(path))}"
-            shown = f"it contains {len(runs):,}: give one of them, such as {runs[0]}, or type: {serve}" if runs else ""
-            why = shown or "it has no manifest.json; give the folder that --out named"
+            why = "it has no manifest.json; give the folder that --out named"
+            if runs:
+                number = "a run" if len(runs) == 1 else f"{len(runs):,} runs"
+                serve = f"fathom report --serve {shlex.quote(str(path))}"
+                why = f"it contains {number}: give one of them, such as {runs[0]}, or type: {serve}"
             raise BadInput(f"{path} is not a run: {why}") from error
         return folder
 
