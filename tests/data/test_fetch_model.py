@@ -113,16 +113,56 @@ def test_the_catalogue() -> None:
         assert "://" not in entry.model_dump_json()
 
 
-def test_a_fetched_model_is_asked_by_its_name(fathom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless a folder here has that name."""
+@pytest.fixture
+def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a model of the catalogue, with an untrained one in its place in the cache."""
     monkeypatch.setenv("FATHOM_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    [name, *_] = fetch_model.packaged_models()
-    folder = save(fetch_model.model_folder(name), gpt2())
-    line = ["probe", "statement", "--model", name, "--data", "geography", "--limit", 3, "--templates", 0]
+    [name, *_] = packaged_models()
+    save(fetch_model.model_folder(name), gpt2())
+    return name
+
+
+def model_of(run: str) -> dict[str, object]:
+    """What a run's manifest says of its model."""
+    return json.loads((Path(run) / "manifest.json").read_text())["identity"]["model"]
+
+
+def test_a_fetched_model_is_asked_by_its_name(fathom, fetched: str) -> None:
+    """Unless a folder here has that name."""
+    line = ["probe", "statement", "--model", fetched, "--data", "geography", "--limit", 3, "--templates", 0]
     assert fathom(*line, "--out", "run", "--dry-run")[0] == 0
     assert fathom(*line, "--out", "run")[0] == 0
-    assert json.loads(Path("run/manifest.json").read_text())["identity"]["model"]["name"] == str(folder)
-    Path(name).mkdir()
+    line[3] = str(fetch_model.model_folder(fetched))
+    assert fathom(*line, "--out", "of-folder")[0] == 0
+    assert model_of("run") == model_of("of-folder") | {"name": fetched}
+    line[3] = fetched
+    assert fathom(*line, "--out", "run")[0] == 0
+    Path(fetched).mkdir()
     code, _, err = fathom(*line, "--out", "other")
     assert (code, "config.json" in err) == (2, True)
+
+
+PLAN = """
+models: {{small: {name}}}
+data: {{geography: {{data: geography, limit: 3}}}}
+runs: {{statement: {{probe: statement, templates: 0, tokenizer: {name}}}}}
+"""
+
+
+def test_plans_take_the_names_of_fetched_models(fathom, fetched: str) -> None:
+    """Their weights are part of what a plan was made of."""
+    Path("plan.yaml").write_text(PLAN.format(name=fetched))
+    assert fathom("plan", "plan.yaml", "--out", "out")[0] == 0
+    assert model_of("out/runs/statement/small/geography")["content_hash"] is not None
+    assert fathom("plan", "plan.yaml", "--out", "out", "--dry-run")[0] == 0
+    save(fetch_model.model_folder(fetched), gpt2(n_inner=8))
+    code, _, err = fathom("plan", "plan.yaml", "--out", "out")
+    assert (code, "its content has changed" in err) == (2, True)
+
+
+def test_presets_take_the_names_of_fetched_models(fathom, fetched: str) -> None:
+    Path("own.yaml").write_text(
+        "data: {few: {data: geography, limit: 3}}\nruns: {r: {kinds: causal, probe: statement}}\n"
+    )
+    assert fathom("plan", "own.yaml", "--models", fetched, "--dry-run", "--out", "out")[0] == 0

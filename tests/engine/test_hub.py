@@ -108,11 +108,11 @@ def test_no_such_folder(fathom, tmp_path: Path) -> None:
     assert "no such folder" in said(fathom, "/no/such/folder", tmp_path)
 
 
-def test_a_model_that_was_fetched_is_named_by_its_folder(fathom, tmp_path: Path, monkeypatch) -> None:
+def test_the_folder_of_a_fetched_model_is_opened(fathom, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("FATHOM_CACHE", str(tmp_path))
     assert "HF_HUB_OFFLINE" in said(fathom, "Gemma-3-270m", tmp_path)
     (folder := tmp_path / "models" / "Gemma-3-270m").mkdir(parents=True)
-    assert str(folder) in said(fathom, "Gemma-3-270m", tmp_path)
+    assert f"{folder}': the folder holds no config.json" in said(fathom, "Gemma-3-270m", tmp_path)
 
 
 def llama(folder: Path, rows: int = TINY_VOCABULARY) -> str:

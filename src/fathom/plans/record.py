@@ -15,6 +15,7 @@ from fathom.base.errors import BadInput, refuse
 from fathom.base.options import read_yaml
 from fathom.base.reading import Json, as_read_back, stands
 from fathom.base.reading.objects import Object, object_faults
+from fathom.data.fetch_model import folder_or_name
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.plans.file import Plan
@@ -126,6 +127,7 @@ def _replaced(step: ProbeStep, record: Json, opened: Opened, hashes: dict[str, s
 
 def stamps_of(model: str) -> list[list[object]]:
     """Return name, size and time of the files of a model on this disk; of a model on the hub, nothing."""
+    model = folder_or_name(model)
     if not os.path.exists(model):
         return []
     files = sorted(file for file in Path(model).iterdir() if file.is_file()) if os.path.isdir(model) else [Path(model)]

@@ -25,7 +25,7 @@ from fathom.base.errors import BadInput, is_panic, optional
 from fathom.base.reading import Faults, Unreadable, first_few, shapes_in
 from fathom.base.reading.gguf import GgufHeader, gguf_header
 from fathom.base.reading.replies import excerpt_of
-from fathom.data.fetch_model import fetched_model
+from fathom.data.fetch_model import folder_or_name
 from fathom.engine.models.model_files import (
     ADAPTER_FILE,
     GGUF,
@@ -135,7 +135,7 @@ logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it reports kernels 
 class ModelPart(NamedTuple):
     """One part of a model: weights, an adapter, a tokenizer.
 
-    :param name: on the hub, or a folder.
+    :param name: on the hub, of a fetched model, or a folder.
     :param revision: of this part on the hub; None for its newest.
     """
 
@@ -148,6 +148,7 @@ def from_pretrained(kind: Any, part: ModelPart, options: Mapping[str, Any]) -> A
 
     :raises BadInput: one line on anything that goes wrong, with what to type instead.
     """
+    part = part._replace(name=folder_or_name(part.name))
     name, file = part.name, gguf_file(part.name)
     if file is not None:
         return _from_gguf(kind, name, file, options)
@@ -282,8 +283,6 @@ def _reason(name: str, options: Mapping[str, Any], error: BaseException) -> str:
         if "use_safetensors" in options:  # weights were requested
             lacking = _lacks_weights(Path(name), allow_pickle=not options["use_safetensors"])
         return lacking or library_message(error)
-    if (folder := fetched_model(name)) is not None:
-        return f"no such folder here; fathom model fetch has put it into {folder}: give that"
     return (
         _hub_reason(name, error)
         or f"{library_message(error)} (no such folder here, and not found by that name on the hub)"

@@ -17,6 +17,7 @@ from transformers.utils import cached_file, find_adapter_config_file
 
 from fathom.base.errors import BadInput, MissingExtra
 from fathom.base.reading import json_file
+from fathom.data.fetch_model import folder_or_name
 from fathom.engine.models.base import Attention
 from fathom.engine.models.hub import ModelPart, check_folder, from_pretrained, library_message, quiet
 from fathom.engine.models.model_files import (
@@ -378,6 +379,7 @@ def parts_of(name: str, adapters: Sequence[str], tokenizer: str | None, revision
     """
     if revision is not None and os.path.exists(name):
         raise BadInput(f"--revision {revision}: '{name}' is on this disk, and only models on the hub have revisions")
+    name = folder_or_name(name)
     named = weights = ModelPart(name, revision)
     on_top = [ModelPart(adapter) for adapter in adapters]
     base = base_of(name, revision)
@@ -385,6 +387,7 @@ def parts_of(name: str, adapters: Sequence[str], tokenizer: str | None, revision
         weights, on_top = ModelPart(base), [named, *on_top]
     vocabulary = next((part for part in reversed(on_top) if has_tokenizer(part.name)), weights)
     if tokenizer is not None:
+        tokenizer = folder_or_name(tokenizer)
         vocabulary = named if tokenizer == name else ModelPart(tokenizer)
     return Parts(weights, tuple(on_top), vocabulary)
 
@@ -394,7 +397,7 @@ def config_of(parts: Parts, name: str, options: dict[str, Any]) -> Any:
     try:
         config = from_pretrained(AutoConfig, parts.weights, options)
     except BadInput as error:
-        if parts.weights.name == name:
+        if all(part.name != name for part in parts.adapters):
             raise
         hint = f"'{name}' is an adapter of that model; if you have it elsewhere: --model MODEL --adapter {name}"
         raise BadInput(f"{error} ({hint})") from error
