@@ -138,7 +138,15 @@ METALS = tuple(entity(name) for name in ("lead", "iron", "zinc", "copper", "coca
         ("It lacks iron and zinc.", METALS[1:2], "kept"),
         ("Blood needs iron to carry oxygen.", METALS, "kept"),
         ("He saw lead the way.", METALS, OTHER_WORD),
-        ("Lead the way.", METALS, "kept"),  # in capitals it is not judged
+        ("Cut wings heal.", GENES, OTHER_WORD),  # a capital because it is first
+        ("Egfr was found.", (*GENES, entity("Egfr", type_="genes")), "kept"),  # no word of the language
+        ("Copper was found.", METALS, "kept"),  # in a list of words
+        ("It lies in marked contrast to others.", (*METALS, entity("contrast")), OTHER_WORD),
+        ("In contrast to others, it lies.", (*METALS, entity("contrast")), OTHER_WORD),
+        ("They inject contrast to see vessels.", (*METALS, entity("contrast")), "kept"),
+        ("It lies in copper to rest.", METALS, OTHER_WORD),  # a loss: verbs in such phrases are left out
+        ("Lead the way.", METALS, OTHER_WORD),
+        ("LEAD THE WAY.", METALS, "kept"),  # in capitals it is not judged
         ("His kidneys failed.", [entity("His")], OTHER_WORD),
         ("Replace Tyr by His there.", [entity("His")], "kept"),
         ("Here Max Weber wrote.", [entity("Max", type_="genes")], PART),
@@ -242,7 +250,7 @@ def test_capitals_of_a_list_may_be_style():
 
 
 def test_names_that_are_mostly_ordinary_words_are_dropped(tmp_path):
-    file = Path(names(tmp_path / "a.txt", "Reading is fun. They like reading. Some were reading. Paris is big."))
+    file = Path(names(tmp_path / "a.txt", "In Reading it is fun. They like reading. Some were reading. Paris is big."))
     built = build(tmp_path, [file], "Reading\nParis\n", quality=True)
     assert dropped(built)[ORDINARY] == 1
     assert [fact["answer"] for fact in facts(built.out)] == ["Paris"]

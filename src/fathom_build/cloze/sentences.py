@@ -202,6 +202,7 @@ _ABBREVIATION = re.compile(r"\(([A-Z][A-Za-z]{1,6})\)")
 _LONG_FORM = 200
 """Most characters of what an abbreviation stands for."""
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
+_IN = re.compile(r"\b[Ii]n (?:[a-z]+ )?$")
 _BEFORE_VERBS, _AFTER_VERBS = frozenset(LISTS["before_verbs"]), frozenset(LISTS["after_verbs"])
 
 
@@ -322,24 +323,27 @@ class Selector:
         return LEAKS[leak] if leak else ""
 
     def _is_other_word(self, type_: str, before: str, surface: str, after: str) -> bool:
-        """Return whether a name is another abbreviation here, a function word ("His"), or a verb in small letters.
+        """Return whether a name is another abbreviation here, a function word ("His"), or a word of the language.
 
-        In English, names in small letters may be other words. If most names of a type are codes, as those of genes,
-        any verb or word for a kind of things is one ("cut"). Otherwise it is a verb next to words that verbs follow
-        ("to lead").
+        In English, names in small letters, or with a capital at the beginning of a sentence, may be other words. If
+        most names of a type are codes, as those of genes, any verb is one ("cut", "Net lift"), and any word for a kind
+        of things in small letters. Otherwise it is a verb next to words that verbs follow ("to lead"), or in a phrase
+        that stands for a preposition ("in marked contrast to").
         """
         preceding, following = (
             fold("".join(words)) for words in (_WORD.findall(before)[-1:], _WORD.findall(after)[:1])
         )
         if surface in self._others or (not preceding and len(surface) > 2 and fold(surface) in FUNCTION_WORDS):
             return True
-        if self.options.language != "en" or not (surface.islower() and surface.isalpha()):
+        word = surface if preceding else surface[:1].lower() + surface[1:]
+        if self.options.language != "en" or not (word.islower() and word.isalpha()):
             return False
         if type_ not in self._types_of_words:
-            return may_be_verb(surface) or is_common(surface)
+            return may_be_verb(word) or (word == surface and is_common(word))
         is_after_plural = preceding.endswith("s") and not may_be_verb(preceding)  # "mutations lead to"
         near_verbs = preceding in _BEFORE_VERBS or following in _AFTER_VERBS or (is_after_plural and following == "to")
-        return near_verbs and may_be_verb(surface)
+        is_in_phrase = _IN.search(before) is not None and following in ("to", "with")
+        return (near_verbs or is_in_phrase) and may_be_verb(word)
 
 
 @lru_cache(maxsize=1 << 16)
