@@ -123,6 +123,10 @@ def test_a_fetched_model_is_asked_by_its_name(fathom, tmp_path: Path, monkeypatc
     assert fathom(*line, "--out", "run", "--dry-run")[0] == 0
     assert fathom(*line, "--out", "run")[0] == 0
     assert json.loads(Path("run/manifest.json").read_text())["identity"]["model"]["name"] == str(folder)
+    assert fathom("demo", "--model", name, "--dry-run")[0] == 0
+    plan = {"models": {"small": name}, "data": ["geography"], "runs": {"statement": {"probe": "statement"}}}
+    Path("plan.yaml").write_text(json.dumps(plan))
+    assert fathom("plan", "plan.yaml", "--out", "out", "--dry-run")[0] == 0
     Path(name).mkdir()
     code, _, err = fathom(*line, "--out", "other")
     assert (code, "config.json" in err) == (2, True)

@@ -12,7 +12,6 @@ from fathom.base.errors import BadInput, FathomError, MissingExtra, refuse
 from fathom.base.options import Given, chosen_options, parse_options
 from fathom.base.progress import ProgressSetting, detail, shown, starting
 from fathom.base.rights import refused_rights
-from fathom.data.fetch_model import folder_or_name
 from fathom.probes import PROBES, Entry
 from fathom.probes.models import check_loaded, check_model, open_model
 from fathom.probes.options import HERE, ProbeOptions
@@ -60,7 +59,6 @@ def probe(
     faults: list[str] = []
     entry, kind = _probe_of(asked)
     chosen = _collect(faults, lambda: chosen_options(asked, options, lambda given: parse_options(kind, given)))
-    model = _fetched(model, chosen)
     with starting(f"{entry.name} probe: opening data and model", progress):
         queryset = _collect(faults, lambda: read_source(data, chosen.columns if chosen is not None else None))
         if queryset is not None and chosen is not None:
@@ -81,12 +79,6 @@ def probe(
         folder = run(request.with_model(local), place, report, command)
     detail(f"kept in {folder.path}")
     return Result(folder, chosen.cluster).keep_metrics()
-
-
-def _fetched(model: Any, options: ProbeOptions | None) -> Any:
-    """Return the folder of a fetched model that is given by its name; a server has names of its own."""
-    is_served = options is None or getattr(options, "server", None) is not None
-    return model if is_served or not isinstance(model, str) else folder_or_name(model)
 
 
 def forecast(
@@ -114,7 +106,6 @@ def _forecast(
     faults: list[str] = []
     entry, kind = _probe_of(asked)
     chosen = _collect(faults, lambda: chosen_options(asked, options, lambda given: parse_options(kind, given)))
-    model = _fetched(model, chosen)
     with starting(f"{entry.name} probe: estimating", progress):
         queryset = _collect(faults, lambda: read_source(data, chosen.columns if chosen is not None else None))
         refuse(faults)

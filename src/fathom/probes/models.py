@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from fathom.base.errors import BadInput
+from fathom.data.fetch_model import folder_or_name
 from fathom.engine.models.model_files import content_hash
 from fathom.engine.models.options import ServerOptions
 from fathom.probes.options import LikelihoodOptions, ProbeOptions, ServedOptions, StatementOptions
@@ -70,7 +71,8 @@ def check_model(name: str, options: ProbeOptions) -> None:
 
 def model_hash(name: str, options: ProbeOptions) -> str | None:
     """Return the content hash of a model on this disk, as in a run's identity; None of one on the hub or a server."""
-    return None if is_served(options) or not os.path.exists(name) else content_hash(*_find(name, options))
+    is_here = not is_served(options) and os.path.exists(folder_or_name(name))
+    return content_hash(*_find(name, options)) if is_here else None
 
 
 def is_served(options: ProbeOptions) -> bool:

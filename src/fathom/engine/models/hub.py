@@ -25,7 +25,6 @@ from fathom.base.errors import BadInput, is_panic, optional
 from fathom.base.reading import Faults, Unreadable, first_few, shapes_in
 from fathom.base.reading.gguf import GgufHeader, gguf_header
 from fathom.base.reading.replies import excerpt_of
-from fathom.data.fetch_model import fetched_model
 from fathom.engine.models.model_files import (
     ADAPTER_FILE,
     GGUF,
@@ -282,8 +281,6 @@ def _reason(name: str, options: Mapping[str, Any], error: BaseException) -> str:
         if "use_safetensors" in options:  # weights were requested
             lacking = _lacks_weights(Path(name), allow_pickle=not options["use_safetensors"])
         return lacking or library_message(error)
-    if (folder := fetched_model(name)) is not None:
-        return f"no such folder here; fathom model fetch has put it into {folder}: give that"
     return (
         _hub_reason(name, error)
         or f"{library_message(error)} (no such folder here, and not found by that name on the hub)"

@@ -17,6 +17,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, PretrainedConfig, 
 from fathom.base.errors import BadInput
 from fathom.base.progress import LOG
 from fathom.base.reading.replies import excerpt_of
+from fathom.data.fetch_model import folder_or_name
 from fathom.engine.models.base import Attention, Identity
 from fathom.engine.models.encoder_decoder import EncoderDecoder
 from fathom.engine.models.hub import from_pretrained, parsed, quantisation_of
@@ -72,7 +73,8 @@ def load(
 ) -> LocalModel | EncoderDecoder:
     """Load a language model of `transformers` by name, from a local folder or from a GGUF file.
 
-    :param name: of the model, or of a PEFT adapter, which names its model itself.
+    :param name: of the model, fetched (``fathom model fetch``) or on the hub, or of a PEFT adapter, which names its
+        model itself.
     :param revision: of *name* on the hub, not of another tokenizer or adapter.
     :param dtype: "float32", "bfloat16", "float16", or "auto" for the precision in which the weights were saved.
     :param device: e.g. "cpu", "cuda:1"; None takes a GPU if there is one.
@@ -94,7 +96,7 @@ def load(
     if device_map is not None:
         check_map(device_map, {"device": device, "adapter": ",".join(adapters)})
     place = device_of(device)
-    name = os.fspath(name)
+    name = folder_or_name(os.fspath(name))
     parts = parts_of(name, adapters, tokenizer, revision)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     config, attention, encoder = _described(parts, name, kind, options)
@@ -139,7 +141,8 @@ def load_shape(
 
     :raises BadInput: a problem with configuration, tokenizer or options.
     """
-    place, parts = device_of(device), parts_of(name, adapter or (), tokenizer, revision)
+    place, name = device_of(device), folder_or_name(name)
+    parts = parts_of(name, adapter or (), tokenizer, revision)
     options = {"trust_remote_code": trust_remote_code}
     config, attention, encoder = _described(parts, name, kind, options)
     check_precision(dtype, config, place)

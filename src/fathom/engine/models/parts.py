@@ -17,6 +17,7 @@ from transformers.utils import cached_file, find_adapter_config_file
 
 from fathom.base.errors import BadInput, MissingExtra
 from fathom.base.reading import json_file
+from fathom.data.fetch_model import folder_or_name
 from fathom.engine.models.base import Attention
 from fathom.engine.models.hub import ModelPart, check_folder, from_pretrained, library_message, quiet
 from fathom.engine.models.model_files import (
@@ -355,6 +356,7 @@ def find_model(
 
     :raises BadInput: there is none.
     """
+    name = folder_or_name(name)
     parts = parts_of(name, adapter or (), tokenizer, revision)
     return parts.folders, config_of(parts, name, {"trust_remote_code": trust_remote_code})
 
