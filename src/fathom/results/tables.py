@@ -65,6 +65,7 @@ class Table:
     :param numbers: columns of estimates → the columns of their intervals, see :meth:`of`.
     :param recipe: how the numbers were computed; Markdown and LaTeX have it once, after all tables.
     :param inline: columns whose interval readers see in the cell of the value.
+    :param labels: texts that readers see in place of a cell, such as the names of relations.
     """
 
     columns: tuple[str, ...]
@@ -77,6 +78,7 @@ class Table:
     numbers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     recipe: str = ""
     inline: frozenset[str] = frozenset()
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -426,7 +428,8 @@ def _readable(table: Table) -> tuple[list[str], list[list[str]], list[bool]]:
     body = []
     for row, of_row in zip(table.rows, table.row_formats or [""] * len(table.rows), strict=True):
         forms = [of_row or table.formats.get(name, ".4g") for name in table.columns]
-        texts = [_text(cell, form) for cell, form in zip(row, forms, strict=True)]
+        labelled = (table.labels.get(cell, cell) if isinstance(cell, str) else cell for cell in row)
+        texts = [_text(cell, form) for cell, form in zip(labelled, forms, strict=True)]
         for place, name in enumerate(table.columns):
             if name in table.inline and table.numbers[name] and row[place + 1] is not None:
                 low, high = (texts[place + end].removesuffix(PERCENT).lstrip("+") for end in (1, 2))
