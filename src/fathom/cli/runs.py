@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import typer
 
-from fathom.base.errors import BadInput, refuse
+from fathom.base.errors import BadInput, FathomError, refuse
 from fathom.base.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Given, Group, Names, also, opt
 from fathom.base.progress import starting
 from fathom.base.reading.objects import Declared
@@ -49,7 +49,14 @@ def make(entry: CommandEntry) -> typer.Typer:
         add_command(app, every_eval_ever, name="every-eval-ever", example=EXAMPLES["every-eval-ever"])
         return app
     command = import_ if entry.name == "import" else globals()[entry.name]
-    return single(entry.does, command, EXAMPLES[entry.name])
+    more = {"failed": _report_error} if entry.name == "compare" else {}
+    return single(entry.does, command, EXAMPLES[entry.name], **more)
+
+
+def _report_error(typed: Given, error: FathomError) -> None:
+    from fathom.cli.junit import report_error
+
+    report_error(typed, error)
 
 
 class RunOptions(Declared):
@@ -92,7 +99,9 @@ class CompareOptions(RunOptions, ComparisonOptions):
     fail_if: Literal["worse", "not-equivalent", "different"] | None = opt(
         None, "Exit with code 3 if a run is worse than the first by --margin, not equivalent to it, or different."
     )
-    junit: Path | None = opt(None, "Also write the conditions of --fail-if as tests of a JUnit file.", Group.OUTPUT)
+    junit: Path | None = opt(
+        None, "Also write the conditions of --fail-if, or the error, as tests of a JUnit file.", Group.OUTPUT
+    )
 
 
 class DiffOptions(RunOptions):
@@ -259,9 +268,8 @@ def metrics(options: MetricsOptions) -> None:
 
 
 def compare(options: CompareOptions, printed: TableOptions) -> None:
-    from fathom.cli.junit import is_of_ours, junit_of
+    from fathom.cli.junit import junit_of, write_junit
     from fathom.plans.comparison import analyse
-    from fathom.store.outputs import write_output
 
     if options.fail_if:  # other pairs would make the family larger, and decide nothing
         options = options.model_copy(update={"to_first": True})
@@ -270,8 +278,7 @@ def compare(options: CompareOptions, printed: TableOptions) -> None:
     judged = comparison.judged(options.fail_if) if options.fail_if else {}
     failing = [condition for condition, (fails, _) in judged.items() if fails]
     if options.junit is not None:
-        overwrite = printed.overwrite or is_of_ours(options.junit)
-        write_output(options.junit, junit_of(judged), overwrite=overwrite, recorded=False)
+        write_junit(options.junit, junit_of(judged), printed.overwrite)
     if printed.format == "json":
         from fathom.api.comparison import record_of
 
