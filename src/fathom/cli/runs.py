@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import typer
 
 from fathom.base.errors import BadInput, FathomError, refuse
-from fathom.base.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Given, Group, Names, also, opt
+from fathom.base.options import ARGUMENT, CLUSTER, DATA, REPEATED, SCORING, TWO_WAYS, Given, Group, Names, also, opt
 from fathom.base.progress import starting
 from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
@@ -338,7 +339,7 @@ def merge(options: MergeOptions) -> None:
 class TaskOptions(SelectionOptions):
     config_only: ClassVar[Names] = ("reading", "sentences", "any_surface", "alter", "add_candidates", "single_token")
 
-    data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", ARGUMENT)
+    data: str = opt(..., DATA, ARGUMENT)
     templates: Numbers = opt((), "Use only these templates, counted from 0, separated by commas.", Group.PROMPTS)
     task: str = opt("fathom", "Name of the task.", Group.OUTPUT, pattern=r"^[\w-]+$")
     out: NewFolder
@@ -359,7 +360,9 @@ def lm_eval(options: TaskOptions) -> None:
     documents, left_out = write_task(data, options.out, options.task, options.templates)
     notes([f"{left_out:,} queries that cannot be ranked are not in the task"][:left_out])
     say(f"written to {options.out}: {documents:,} documents")
-    say(f"next: lm_eval run --tasks {options.task} --include_path {options.out} --model hf --model_args pretrained=…")
+    run = f"lm_eval run --tasks {options.task} --include_path {quote(str(options.out))} --model hf"
+    say(f"next: {run} --model_args pretrained=…,dtype=float32 --log_samples --output_path results")
+    say(f"then: fathom import results --data {quote(options.data)} --out runs/from-harness")
 
 
 def every_eval_ever(options: RunExportOptions) -> None:
