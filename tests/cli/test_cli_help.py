@@ -63,6 +63,18 @@ def test_the_command_line_stays_small():
     assert len(options) <= MOST_OPTIONS
 
 
+def test_data_may_be_a_table_of_facts():
+    """Options and arguments that take data sets of any kind; others name the kind that they take."""
+    named = {
+        name: param.help
+        for name, command in ALL.items()
+        for param in getattr(command, "params", ())
+        if param.name == "data" and "geography" in (param.help or "")
+    }
+    assert len(named) >= 12
+    assert [name for name, text in named.items() if not all(kind in text for kind in ("CSV", "TSV", "Parquet"))] == []
+
+
 def test_a_rare_option_is_typed_in_a_file(fathom, tmp_path):
     typed = ("probe", "statement", "--model", "m", "--data", "geography", "--out", tmp_path / "run")
     assert mentioned(fathom(*typed, "--trailing-space")[2], "--trailing-space", "--config", "'trailing_space: …'")

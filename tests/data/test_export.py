@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -67,6 +68,16 @@ def test_documents_of_a_task(tmp_path: Path) -> None:
     }  # fmt: skip
     with pytest.raises(BadInput, match="no template 2"):
         write_task(data(), tmp_path / "other", "tiny", [2])
+
+
+def test_the_next_commands_make_a_log_that_can_be_imported(tmp_path: Path, fathom: Any) -> None:
+    """The import needs the log of single answers; ``hf`` takes by default the precision of the weights."""
+    out = tmp_path / "a task"
+    code, printed, _ = fathom("export", "lm-eval", "geography", "--limit", "3", "--out", out, "--task", "places")
+    [run, back] = [shlex.split(line.partition(": ")[2]) for line in printed.splitlines()[-2:]]
+    assert (code, run[:4], run[4:6]) == (0, ["lm_eval", "run", "--tasks", "places"], ["--include_path", str(out)])
+    assert {"pretrained=…,dtype=float32", "--log_samples", "--output_path", "results"} <= set(run)
+    assert back == ["fathom", "import", "results", "--data", "geography", "--out", "runs/from-harness"]
 
 
 def test_a_task_keeps_any_name(tmp_path: Path) -> None:

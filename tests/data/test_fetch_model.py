@@ -136,6 +136,7 @@ def test_a_fetched_model_is_asked_by_its_name(fathom, fetched: str) -> None:
     line[3] = str(fetch_model.model_folder(fetched))
     assert fathom(*line, "--out", "of-folder")[0] == 0
     assert model_of("run") == model_of("of-folder") | {"name": fetched}
+    assert fathom("demo", "--model", fetched, "--dry-run")[0] == 0
     line[3] = fetched
     assert fathom(*line, "--out", "run")[0] == 0
     Path(fetched).mkdir()

@@ -98,6 +98,26 @@ def test_conditions_are_tests_of_a_junit_file(runs, fathom, tmp_path) -> None:
     assert (code, printed, file.read_text()) == (2, "", "<testsuite name='mine'/>")
 
 
+def test_bad_input_is_an_error_of_the_junit_file(runs, fathom, tmp_path) -> None:
+    """A run that is missing, and an option that is wrong; a file that is not of JUnit stays."""
+    file, paths = tmp_path / "junit.xml", [runs["reference"].path, tmp_path / "missing"]
+    typed = ("compare", *paths, "--fail-if", "different", "--junit", file)
+    for more, part in (((), "missing is not a run"), (("--margin", "-1"), "--margin")):
+        code, printed, said = fathom(*typed, *more)
+        assert (code, printed) == (2, "")
+        suite = ElementTree.parse(file).getroot()
+        assert (suite.tag, suite.get("tests"), suite.get("errors")) == ("testsuite", "1", "1")
+        error = suite[0].find("error")
+        assert error is not None
+        assert part in (error.text or "")
+        assert part in said
+        assert error.get("message") == error.text
+    file.write_text("mine")
+    assert (fathom(*typed)[0], file.read_text()) == (2, "mine")
+    code, _, said = fathom(*typed[:-1], tmp_path / "nowhere" / "at" / "junit.xml")
+    assert (code, "missing is not a run" in said) == (2, True)
+
+
 def test_a_junit_file_has_no_control_characters() -> None:
     suite = ElementTree.fromstring(junit_of({"m\x07 <\x1b: worse": (True, "m\x07 is worse")}))
     assert suite[0].get("name") == "m\ufffd <\ufffd: worse"

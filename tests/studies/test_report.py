@@ -15,7 +15,7 @@ import scipy.stats
 
 from fathom.base.errors import BadInput
 from fathom.results.answers import error_table
-from fathom.results.estimates import Estimate, combined, recipe
+from fathom.results.estimates import Estimate, combined, named_in, recipe
 from fathom.results.metrics.table import METRICS
 from fathom.results.rows import Rows
 from fathom.results.summary import RunNumbers, summarise
@@ -406,8 +406,8 @@ def test_latex_escapes_everything() -> None:
     assert to_latex(table).splitlines() == [
         r"\begin{table}",
         r"\centering",
-        r"\caption{50 \% is}",
-        r"\label{tab:50-is}",
+        r"\caption{50 \% is (data: x)}",
+        r"\label{tab:x-50-is}",
         r"\begin{tabular}{lrl}",
         r"\toprule",
         r"a\_b & x² & low \\",
@@ -424,6 +424,18 @@ def test_latex_escapes_everything() -> None:
     assert render([table], "latex") == f"{to_latex(table)}\n\n% recipe: a_b|data:x"
     assert render([table], "md").endswith("\n\nrecipe: a_b|data:x")
     assert "recipe" not in render([table], "text")
+
+
+def test_a_caption_names_models_and_data() -> None:
+    """Of a comparison all models; of a table without numbers those of the others."""
+    of_one = "accuracy|data:facts.nt@12ab|scoring:sum|model:/models/gpt_2@34cd"
+    numbers, texts = Table(("a",), ((1.0,),), "Results", recipe=of_one), Table(("b",), (("x",),), "Errors")
+    shown = render([numbers, texts], "latex")
+    assert r"\caption{Results (model: gpt\_2; data: facts.nt)}" in shown
+    assert r"\label{tab:gpt-2-facts-nt-results}" in shown
+    assert r"\label{tab:gpt-2-facts-nt-errors}" in shown
+    both = combined("difference", [of_one, of_one.replace("gpt_2@34cd", "own/bert")])
+    assert (named_in(both, "model"), named_in(both, "data")) == (["bert", "gpt_2"], ["facts.nt"])
 
 
 def test_csv_and_json_keep_everything() -> None:

@@ -108,9 +108,10 @@ def test_the_leaderboard_has_accuracy_baselines_and_parts(server):
     assert all(cells[relation].startswith("25.0 %") for relation in ("r0", "r1"))
     assert cells_of(page, "begun")["r0"] == ""
     assert "<b>relation</b>" in page
-    for unknown in ("nonsense", "<script>", "%3Cscript%3E", "relation&by=template"):
+    for unknown in ("nonsense", "<script>", "%3Cscript%3E", "nonsense&by=relation"):
         status, page = get(f"{server.address}?by={urllib.parse.quote(unknown, safe='%=&')}")
-        assert (status, "<script>%" in page) == (200, False)
+        assert (status, "<script>" in page) == (400, False)
+        assert mentioned(page, "relation")
 
 
 def test_stored_numbers_are_read_and_damaged_ones_named(server):
@@ -124,6 +125,18 @@ def test_stored_numbers_are_read_and_damaged_ones_named(server):
     file.write_text(json.dumps({"scorings": {"sum/full": {"metrics": {"accuracy": {"value": "x"}}}}}))
     os.utime(server.folder / "good" / "manifest.json")
     assert mentioned(get(server.address)[1], "cannot be read", "metrics.json", "accuracy.value")
+
+
+def test_a_run_at_work_shows_its_numbers_so_far(server):
+    """The run has one of the two shards of its plan. The constant answerer is right on 2 of 8 facts."""
+    run = server.folder / "good"
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest.pop("digest")
+    (run / "manifest.json").write_text(json.dumps(manifest | {"plan": ["0", "1"]}))
+    status, page = get(f"{server.address}run/good")
+    assert (status, "1 of 2 shards" in page) == (200, True)
+    assert mentioned(page, "<dt>Results so far</dt>", "25.0 %", "of 8 queries")
+    assert "Results so far" not in get(f"{server.address}run/begun")[1]
 
 
 def test_a_run_at_work_shows_its_state_and_its_log(server):

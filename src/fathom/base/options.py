@@ -40,6 +40,7 @@ KEYS = f"{SAMPLE}: relation, fact (within its relation), query, subject, answer,
 CLUSTER = (
     f"{KEYS}, such as document; by default relation if there are ten or more of similar size, else subject or fact."
 )
+DATA = "Data folder, a file of facts (CSV, TSV, Parquet) or triples, or an embedded data set (geography)."
 SCORING = "Scorings to use of runs that have several, separated by commas."
 TWO_WAYS = f"{CLUSTER[:-1]}, and by subject as well as relation where subjects repeat."
 LEAST_POINTS = 0.1

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fathom.base.errors import Stopped, all_of, refuse
+from fathom.base.errors import FathomError, Stopped, all_of, refuse
 from fathom.base.options import (
     Given,
     Group,
@@ -123,10 +123,10 @@ def new_group(does: str, example: str) -> typer.Typer:
     return app
 
 
-def single(does: str, function: Callable[..., None], example: str) -> typer.Typer:
+def single(does: str, function: Callable[..., None], example: str, **more: Any) -> typer.Typer:
     """Return a command that is in no group, see :func:`add_command`."""
     app = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    add_command(app, function, example=example, does=does)
+    add_command(app, function, example=example, does=does, **more)
     return app
 
 
@@ -145,6 +145,7 @@ def add_command(
     panel: str | None = None,
     flags: Sequence[inspect.Parameter] | None = None,
     in_files: Mapping[str, str] | None = None,
+    failed: Callable[[Given, FathomError], None] | None = None,
 ) -> None:
     """Add a command to *app*.
 
@@ -154,6 +155,7 @@ def add_command(
     :param does: help; by default the docstring of *function*.
     :param flags: further ones, which *function* checks.
     :param in_files: options without a flag in addition to those of *kinds*, and what they mean.
+    :param failed: called with the typed options and the error if the command fails.
     """
     kinds = kinds or tuple(kinds_of(function))
     parameters = [parameter for kind in kinds for parameter in flags_of(kind)] + list(flags or ())
@@ -166,7 +168,12 @@ def add_command(
     parameters.append(_help_all_flag())
 
     def command(**typed: Any) -> None:
-        function(*_arguments(kinds, typed, flags is not None))
+        try:
+            function(*_arguments(kinds, typed, flags is not None))
+        except FathomError as error:
+            if failed is not None:
+                failed(typed, error)
+            raise
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.in_files = in_files  # type: ignore[attr-defined]

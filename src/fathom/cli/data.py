@@ -8,7 +8,7 @@ import typer
 from pydantic import BaseModel
 
 from fathom.base.errors import BadInput
-from fathom.base.options import ARGUMENT, Group, opt
+from fathom.base.options import ARGUMENT, DATA, Group, opt
 from fathom.base.progress import shown
 from fathom.base.registry import CommandEntry
 from fathom.cli.commands import add_command, new_group, stoppable
@@ -44,12 +44,12 @@ def make(entry: CommandEntry) -> typer.Typer:
 
 
 class CheckOptions(BaseModel):
-    path: str = opt(..., "Folder of a data set, or a file of triples or facts.", ARGUMENT)
+    path: str = opt(..., DATA, ARGUMENT)
     columns: Columns = None
 
 
 class InfoOptions(PrintOptions):
-    path: str = opt(..., "Folder of a data set, or the name of an embedded one.", ARGUMENT)
+    path: str = opt(..., DATA, ARGUMENT)
     columns: Columns = None
     tokenizer: str | None = opt(
         None, "Model whose tokenizer counts the share of answers that are one token.", Group.MODEL

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import typer
 
 from fathom.base.errors import BadInput, RunFailed, refuse
-from fathom.base.options import ARGUMENT, CIRCUMSTANCE, REPEATED, Group, opt
+from fathom.base.options import ARGUMENT, CIRCUMSTANCE, DATA, REPEATED, Group, opt
 from fathom.base.progress import is_quiet, shown, starting
 from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
@@ -82,7 +82,7 @@ class WatchOptions(WrittenPlanOptions):
     checkpoints: tuple[str, ...] = opt(
         ..., "Checkpoints, folders that contain checkpoints, or NAME@revision on the hub.", ARGUMENT, REPEATED
     )
-    data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", Group.DATA)
+    data: str = opt(..., DATA, Group.DATA)
     probe: str = opt("statement", "Probe by which each checkpoint is evaluated.")
     limit: int = opt(1000, "Facts of each checkpoint, drawn at random; all if there are fewer.", ge=1)
     tokenizer: str | None = opt(None, "Name or folder of the tokenizer, if the checkpoints have none.", Group.MODEL)

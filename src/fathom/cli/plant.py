@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import typer
 
-from fathom.base.options import Group, opt
+from fathom.base.options import DATA, Group, opt
 from fathom.base.progress import starting
 from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
@@ -26,7 +26,7 @@ class PlantFiles(Declared):
 
     group: ClassVar = Group.DATA
 
-    data: str = opt("geography", "Data folder, or the name of an embedded data set (geography).")
+    data: str = opt("geography", DATA)
     columns: Columns = None
     out: NewFolder
 

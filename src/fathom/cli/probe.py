@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fathom.base.options import Given, Group, opt
+from fathom.base.options import DATA, Given, Group, opt
 from fathom.base.progress import starting
 from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
@@ -23,7 +23,7 @@ class ProbeFiles(Declared):
     """Model, data and run of ``fathom probe``."""
 
     model: str = opt(..., "Name, folder or GGUF file of a transformers model, or its name at --server.", Group.MODEL)
-    data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", Group.DATA)
+    data: str = opt(..., DATA, Group.DATA)
     out: RunFolder
     dry_run: bool = opt(
         False,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import typer
 
-from fathom.base.errors import BadInput, refuse
-from fathom.base.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Given, Group, Names, also, opt
+from fathom.base.errors import BadInput, FathomError, refuse
+from fathom.base.options import ARGUMENT, CLUSTER, DATA, REPEATED, SCORING, TWO_WAYS, Given, Group, Names, also, opt
 from fathom.base.progress import starting
 from fathom.base.reading.objects import Declared
 from fathom.base.registry import CommandEntry
@@ -49,7 +50,14 @@ def make(entry: CommandEntry) -> typer.Typer:
         add_command(app, every_eval_ever, name="every-eval-ever", example=EXAMPLES["every-eval-ever"])
         return app
     command = import_ if entry.name == "import" else globals()[entry.name]
-    return single(entry.does, command, EXAMPLES[entry.name])
+    more = {"failed": _report_error} if entry.name == "compare" else {}
+    return single(entry.does, command, EXAMPLES[entry.name], **more)
+
+
+def _report_error(typed: Given, error: FathomError) -> None:
+    from fathom.cli.junit import report_error
+
+    report_error(typed, error)
 
 
 class RunOptions(Declared):
@@ -92,7 +100,9 @@ class CompareOptions(RunOptions, ComparisonOptions):
     fail_if: Literal["worse", "not-equivalent", "different"] | None = opt(
         None, "Exit with code 3 if a run is worse than the first by --margin, not equivalent to it, or different."
     )
-    junit: Path | None = opt(None, "Also write the conditions of --fail-if as tests of a JUnit file.", Group.OUTPUT)
+    junit: Path | None = opt(
+        None, "Also write the conditions of --fail-if, or the error, as tests of a JUnit file.", Group.OUTPUT
+    )
 
 
 class DiffOptions(RunOptions):
@@ -259,9 +269,8 @@ def metrics(options: MetricsOptions) -> None:
 
 
 def compare(options: CompareOptions, printed: TableOptions) -> None:
-    from fathom.cli.junit import is_of_ours, junit_of
+    from fathom.cli.junit import junit_of, write_junit
     from fathom.plans.comparison import analyse
-    from fathom.store.outputs import write_output
 
     if options.fail_if:  # other pairs would make the family larger, and decide nothing
         options = options.model_copy(update={"to_first": True})
@@ -270,8 +279,7 @@ def compare(options: CompareOptions, printed: TableOptions) -> None:
     judged = comparison.judged(options.fail_if) if options.fail_if else {}
     failing = [condition for condition, (fails, _) in judged.items() if fails]
     if options.junit is not None:
-        overwrite = printed.overwrite or is_of_ours(options.junit)
-        write_output(options.junit, junit_of(judged), overwrite=overwrite, recorded=False)
+        write_junit(options.junit, junit_of(judged), printed.overwrite)
     if printed.format == "json":
         from fathom.api.comparison import record_of
 
@@ -331,7 +339,7 @@ def merge(options: MergeOptions) -> None:
 class TaskOptions(SelectionOptions):
     config_only: ClassVar[Names] = ("reading", "sentences", "any_surface", "alter", "add_candidates", "single_token")
 
-    data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", ARGUMENT)
+    data: str = opt(..., DATA, ARGUMENT)
     templates: Numbers = opt((), "Use only these templates, counted from 0, separated by commas.", Group.PROMPTS)
     task: str = opt("fathom", "Name of the task.", Group.OUTPUT, pattern=r"^[\w-]+$")
     out: NewFolder
@@ -352,7 +360,9 @@ def lm_eval(options: TaskOptions) -> None:
     documents, left_out = write_task(data, options.out, options.task, options.templates)
     notes([f"{left_out:,} queries that cannot be ranked are not in the task"][:left_out])
     say(f"written to {options.out}: {documents:,} documents")
-    say(f"next: lm_eval run --tasks {options.task} --include_path {options.out} --model hf --model_args pretrained=…")
+    run = f"lm_eval run --tasks {options.task} --include_path {quote(str(options.out))} --model hf"
+    say(f"next: {run} --model_args pretrained=…,dtype=float32 --log_samples --output_path results")
+    say(f"then: fathom import results --data {quote(options.data)} --out runs/from-harness")
 
 
 def every_eval_ever(options: RunExportOptions) -> None:

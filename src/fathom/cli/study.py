@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from fathom.base.errors import all_of, refuse
-from fathom.base.options import ARGUMENT, REPEATED, Given, Group, also, opt, parse_options
+from fathom.base.options import ARGUMENT, DATA, REPEATED, Given, Group, also, opt, parse_options
 from fathom.base.progress import line, shown, starting
 from fathom.base.registry import CommandEntry
 from fathom.cli.commands import add_command, file_options, flags_of, new_group
@@ -55,7 +55,7 @@ class StudyOfModels(PrintOptions):
     models: Words = opt(
         ..., "Names or folders of models, separated by commas.", Group.MODEL, also("--model"), min_length=1
     )
-    data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", Group.DATA)
+    data: str = opt(..., DATA, Group.DATA)
     out: Path = opt(..., "Folder for the runs and the tables. The same command resumes the study.")
     overwrite: Overwrite = False
     dry_run: bool = opt(False, "Only print the estimated time and memory of each run; no weights are read.", Group.RUN)

@@ -297,6 +297,13 @@ def are_codes(ids: Sequence[str], names: Sequence[str]) -> bool:
     return 2 * sum(codes) > len(codes)
 
 
+def relation_labels(relations: Iterable[Relation]) -> dict[str, str]:
+    """Return the names of relations that are addresses, except names that several relations have."""
+    shown = {one.id: one.name if "://" in one.id and one.name.strip() else one.id for one in relations}
+    counts = Counter(shown.values())
+    return {id_: name for id_, name in shown.items() if name != id_ and counts[name] == 1}
+
+
 def cardinality_of(answers: Iterable[str]) -> str:
     """Return "1:1" if every answer occurs once, else "1:N" (the paper's terms)."""
     return "1:1" if max(Counter(answers).values(), default=1) == 1 else "1:N"

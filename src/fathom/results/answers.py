@@ -20,6 +20,7 @@ from fathom.results.metrics.confidence import softmax
 from fathom.results.metrics.ranking import consistency, rankc, rankc_by_chance, top_chances
 from fathom.results.metrics.significance import LEVEL
 from fathom.results.rows import NONE, Floats, Ints, Rows, grouped
+from fathom.results.samples import RELATION
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import KEEP_SCORES_UP_TO
@@ -51,7 +52,13 @@ def error_table(run: RunFolder, count: int) -> Table:
     is_known = any(len(confident(rows, name)) for name in rows.scorings)
     if not is_known and (written := _list_written(rows, count)):
         columns = ("scoring", "relation", "subject", "written", "gold")
-        return Table(columns, tuple(written), "Wrong written answers", notes=("the first in the run; –: none written",))
+        return Table(
+            columns,
+            tuple(written),
+            "Wrong written answers",
+            notes=("the first in the run; –: none written",),
+            labels=rows.declared.relations,
+        )
     for name in rows.scorings:
         places = confident(rows, name)
         wrong = places[rows.hits(1)[places] == 0].tolist()
@@ -113,8 +120,8 @@ def _sentence(rows: Rows, place: int) -> str:
     """Return the question of a prompt, or the triple if a link predictor's text has no place for the answer."""
     prompt, subject = rows.asked(place)
     query = int(rows.query[place])
-    triple = {"tail": f"({subject}, {rows.relations[query]}, {ANSWER})"}
-    triple["head"] = f"({ANSWER}, {rows.relations[query]}, {subject})"
+    relation = rows.declared.shown(RELATION, rows.relations[query])
+    triple = {"tail": f"({subject}, {relation}, {ANSWER})", "head": f"({ANSWER}, {relation}, {subject})"}
     return (
         question_in(prompt, subject) if ANSWER in prompt else triple.get(rows.directions[query] or "", prompt or ANSWER)
     )

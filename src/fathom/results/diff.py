@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -102,6 +102,7 @@ class Change(Tabular):
     :param k: a fact is known up to that rank.
     :param listed: number of facts learnt, and forgotten, to list of each group for readers; programs see all.
     :param one_model: the runs differ in settings alone, so nothing was learnt or forgotten between them.
+    :param labels: of relations whose ids are addresses.
     """
 
     parts: tuple[GroupChange, ...]
@@ -112,6 +113,7 @@ class Change(Tabular):
     notes: tuple[str, ...] = ()
     edits: tuple[EditMeasure, ...] = ()
     one_model: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def answer(self) -> list[str]:
@@ -130,7 +132,11 @@ class Change(Tabular):
             found = f"{100 * changed.smallest:.1f} points would have been found in {100 * POWER:.0f} % of cases"
             sentences.append(f"A true change of {found}; smaller ones remain possible.")
         if self.by:
-            holds = [part.name for part in self.parts[1:] if part.changed is not None and part.changed.holds]
+            holds = [
+                self.labels.get(part.name, part.name)
+                for part in self.parts[1:]
+                if part.changed is not None and part.changed.holds
+            ]
             which = f": {', '.join(holds)}" if holds else ""
             sentences.append(f"{len(holds)} of {len(self.parts) - 1} groups by {self.by} changed significantly{which}.")
         learnt, forgotten = (percent(whole.became[what].value) for what in (LEARNT, FORGOTTEN))
@@ -148,7 +154,8 @@ class Change(Tabular):
         tables += [edits_table(self.edits)] if self.edits else []
         tables += [_facts_table(self, every)] if every or self.listed else []
         refused = [one[1:] for one in self.not_compared]
-        return [*tables, *([refusals_table(("group", "why"), refused)] if refused else [])]
+        tables += [refusals_table(("group", "why"), refused)] if refused else []
+        return [replace(table, labels=self.labels) for table in tables]
 
 
 def diff(
@@ -192,7 +199,8 @@ def diff(
     decided = tuple(_decided(parts, baselines.missing))
     edits, one_model = tuple(edit_measures(first, second)), first.content_hash == second.content_hash
     notes = _different_settings(first, second, one_model)
-    return Change(decided, by, k, listed, tuple(refused), tuple(notes), edits, one_model)
+    labels = second.rows.declared.relations
+    return Change(decided, by, k, listed, tuple(refused), tuple(notes), edits, one_model, labels)
 
 
 def _decided(parts: Sequence[GroupChange], missing: str) -> list[GroupChange]:

@@ -361,6 +361,7 @@ def correlation_within(x: npt.ArrayLike, y: npt.ArrayLike, groups: Labels, sampl
 
 
 MINUS = " − "
+_BETWEEN = re.compile(f"{MINUS}| or | then ")
 _PART = re.compile(r"\|(?=[a-z][a-z_ ]*:)")
 """Where a part of a recipe begins: values may have the sign as well, such as "<|endoftext|>"."""
 
@@ -408,6 +409,16 @@ def combined(name: str, recipes: Iterable[str], sign: str = MINUS, most: int = 4
         several = sign.join(different) if len(different) <= most else f"{len(different)} different"
         lines.append(f"{key}:{several}")
     return "|".join([name, *lines])
+
+
+def named_in(recipe: str, key: str) -> list[str]:
+    """Return the names of the models or of the data of a recipe, without folders and hashes.
+
+    :param key: "model" or "data".
+    """
+    values = [part.removeprefix(f"{key}:") for part in _PART.split(recipe) if part.startswith(f"{key}:")]
+    names = [re.sub("@[0-9a-f]+$", "", name) for value in values for name in _BETWEEN.split(value)]
+    return sorted({name.rstrip("/").rpartition("/")[2] for name in names})
 
 
 def without_sample(recipe: str) -> str:

@@ -22,7 +22,7 @@ from fathom.results import estimates
 from fathom.results.estimates import MINUS, NOTHING, Estimate, Noise, combined, point_estimate, recipe
 from fathom.results.metrics.table import SHARE, Metric
 from fathom.results.rows import NATS, Floats, Ints, Rows, best_gold, grouped, split_values
-from fathom.results.samples import Sample, drawn
+from fathom.results.samples import RELATION, Sample, drawn
 from fathom.store.folder import RunFolder
 from fathom.store.manifest import CHAT_FRAME
 
@@ -85,6 +85,7 @@ class RunFacts:
         self, run: RunFolder, rows: Rows, scoring: str, model: str, places: Ints | None = None, part: str = ""
     ) -> None:
         identity = rows.identity
+        self.declared = rows.declared
         self.run, self.rows, self.scoring, self.model, self.part = run, rows, scoring, model, part
         self.path, self.cluster = str(run.path), rows.cluster
         self.full_name = str(identity["model"]["name"])
@@ -221,6 +222,10 @@ class RunFacts:
         if self._at is None or self._at[0] is not facts:  # callers pass the same list again and again
             self._at = facts, np.array([self.place[fact] for fact in facts], dtype=np.int64)
         return self._at[1]
+
+    def shown_relations(self, facts: Iterable[str]) -> list[str]:
+        """Return the relation of each fact for readers: its label if the id is an address."""
+        return [self.declared.shown(RELATION, relation) for relation in self.relations_of(facts)]
 
     def relations_of(self, facts: Iterable[str]) -> list[str]:
         return [self.relations[place] for place in self.at(facts).tolist()]

@@ -509,6 +509,7 @@ class Declarations(NamedTuple):
     :param by: names of metrics that breakdowns show in addition to accuracy and MRR.
     :param options: those not at their defaults, and other settings, as a recipe writes them.
     :param notes: on candidates that are excluded or have identical names.
+    :param relations: labels of relations whose ids are addresses.
     """
 
     scorings: Mapping[str, Mapping[str, str]]
@@ -519,10 +520,15 @@ class Declarations(NamedTuple):
     by: tuple[str, ...]
     options: Mapping[str, str]
     notes: tuple[str, ...]
+    relations: Mapping[str, str]
 
     def scoring(self, name: str) -> Mapping[str, str]:
         """Return the declarations of a scoring, by default the unit "score"."""
         return self.scorings.get(name, {"unit": "score"})
+
+    def shown(self, key: str, value: str) -> str:
+        """Return the value of a key for readers: of a relation its label."""
+        return self.relations.get(value, value) if key == RELATION else value
 
 
 def read_declarations(manifest: Mapping[str, Any]) -> Declarations:
@@ -531,7 +537,7 @@ def read_declarations(manifest: Mapping[str, Any]) -> Declarations:
     of_probes = json.loads(Path(__file__).with_name("earlier.json").read_text(encoding="utf-8"))
     earlier = of_probes.get(identity.get("probe"), {})
     usual: dict[str, Any] = {"scorings": {}, "headline": "metrics", "cuts": (1, 5, 10), "further": (), "by": ()}
-    usual |= {"usual": {}, "recipe": {}, "way": earlier.get("way", RANKED)}
+    usual |= {"usual": {}, "recipe": {}, "relations": {}, "way": earlier.get("way", RANKED)}
     shows = usual | manifest.get("shows", earlier)
     noted = manifest.get("circumstances", {})
     notes = noted.get("notes") or [
@@ -548,6 +554,7 @@ def read_declarations(manifest: Mapping[str, Any]) -> Declarations:
         tuple(shows["by"]),
         _said(identity, shows["usual"]) | shows.get("told", {}) | shows["recipe"],  # earlier runs say "told"
         tuple(notes),
+        shows["relations"],
     )
 
 

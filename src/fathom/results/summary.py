@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from types import MappingProxyType
@@ -112,6 +112,7 @@ class Summary(Tabular):
     :param tasks: of the ontology probe, in place of the headline's numbers, which would mix tasks.
     :param every: show readers every metric, as programs see them.
     :param above: which tasks are above the frequency baseline, as a sentence.
+    :param labels: of relations whose ids are addresses.
     """
 
     queries: int
@@ -123,6 +124,7 @@ class Summary(Tabular):
     tasks: Table | None = None
     every: bool = False
     above: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def answer(self) -> list[str]:
@@ -135,7 +137,8 @@ class Summary(Tabular):
         """Return the headline, or the tasks, then the breakdowns, those by a number with their trend, but in "csv"."""
         tables = [self.tasks or _headline_table(self, self.every or form in ("json", "csv"))]
         for one in self.breakdowns:
-            tables += [_parts_table(one), *([one.trend] if one.trend and form != "csv" else [])]
+            parts = replace(_parts_table(one), labels=self.labels)
+            tables += [parts, *([one.trend] if one.trend and form != "csv" else [])]
         return tables
 
 
@@ -205,6 +208,7 @@ class RunNumbers:
             tasks=tasks,
             every=every,
             above=above,
+            labels=self.rows.declared.relations,
         )
 
     def _breakdown(self, keys: tuple[str, ...], binned: Mapping[str, Bins]) -> Breakdown:

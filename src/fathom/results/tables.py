@@ -65,6 +65,7 @@ class Table:
     :param numbers: columns of estimates → the columns of their intervals, see :meth:`of`.
     :param recipe: how the numbers were computed; Markdown and LaTeX have it once, after all tables.
     :param inline: columns whose interval readers see in the cell of the value.
+    :param labels: texts that readers see in place of a cell, such as the names of relations.
     """
 
     columns: tuple[str, ...]
@@ -77,6 +78,7 @@ class Table:
     numbers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     recipe: str = ""
     inline: frozenset[str] = frozenset()
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -278,12 +280,12 @@ def render(tables: Sequence[Table], form: str, answer: Sequence[str] = ()) -> st
     printers = {"text": to_text, "md": to_markdown, "csv": to_csv, "latex": to_latex}
     if form not in printers:
         raise BadInput(f"there is no format '{form}': there is text, json, csv, md and latex")
-    rendered = [printers[form](table).rstrip("\n") for table in tables]
+    recipe = _one_recipe([table.recipe for table in tables])
+    rendered = [printers[form](replace(table, recipe=table.recipe or recipe)).rstrip("\n") for table in tables]
     if answer and form != "csv":
         # Markdown ends a line with two blanks, LaTeX has comments.
         lines = {"text": _wrapped, "md": "{}  ".format, "latex": "% {}".format}[form]
         rendered.insert(0, "\n".join(lines(_plain(one)) for one in answer))
-    recipe = _one_recipe([table.recipe for table in tables])
     if recipe and form in ("md", "latex"):
         rendered.append(f"{'% ' if form == 'latex' else ''}recipe: {_plain(recipe)}")
     return "\n\n".join(rendered)
@@ -352,14 +354,20 @@ def to_markdown(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """Write a table of the package booktabs, everything escaped; its label is of its title, notes are comments."""
+    """Write a table of the package booktabs, everything escaped; notes are comments.
+
+    Caption and label are of its title, and of the models and data in its recipe.
+    """
+    from fathom.results.estimates import named_in
+
     header, body, numeric = _readable(table)
     lines = [r"\begin{table}", r"\centering"]
+    about = {key: ", ".join(names) for key in ("model", "data") if (names := named_in(table.recipe, key))}
     if title := _plain(table.title):
-        lines += [
-            rf"\caption{{{title.translate(_IN_LATEX)}}}",
-            rf"\label{{tab:{'-'.join(_WORDS.findall(title.lower()))}}}",
-        ]
+        rest = "; ".join(f"{key}: {_plain(names)}" for key, names in about.items())
+        caption = f"{title} ({rest})" if rest else title
+        label = "-".join(_WORDS.findall(" ".join([*about.values(), title]).lower()))
+        lines += [rf"\caption{{{caption.translate(_IN_LATEX)}}}", rf"\label{{tab:{label}}}"]
     lines += [rf"\begin{{tabular}}{{{''.join('r' if right else 'l' for right in numeric)}}}", r"\toprule"]
     lines += [_latex_line(header, [False] * len(header)), r"\midrule"]
     lines += [_latex_line(row, numeric) for row in body]
@@ -426,7 +434,8 @@ def _readable(table: Table) -> tuple[list[str], list[list[str]], list[bool]]:
     body = []
     for row, of_row in zip(table.rows, table.row_formats or [""] * len(table.rows), strict=True):
         forms = [of_row or table.formats.get(name, ".4g") for name in table.columns]
-        texts = [_text(cell, form) for cell, form in zip(row, forms, strict=True)]
+        labelled = (table.labels.get(cell, cell) if isinstance(cell, str) else cell for cell in row)
+        texts = [_text(cell, form) for cell, form in zip(labelled, forms, strict=True)]
         for place, name in enumerate(table.columns):
             if name in table.inline and table.numbers[name] and row[place + 1] is not None:
                 low, high = (texts[place + end].removesuffix(PERCENT).lstrip("+") for end in (1, 2))

@@ -70,6 +70,7 @@ class ProbeDeclarations(Object):
     by: list[str] = []
     usual: Options = {}
     recipe: dict[str, str] = {}
+    relations: dict[str, str] = {}
 
 
 class RunCommand(Object):

@@ -72,7 +72,8 @@ def load(
 ) -> LocalModel | EncoderDecoder:
     """Load a language model of `transformers` by name, from a local folder or from a GGUF file.
 
-    :param name: of the model, or of a PEFT adapter, which names its model itself.
+    :param name: of the model, fetched (``fathom model fetch``) or on the hub, or of a PEFT adapter, which names its
+        model itself.
     :param revision: of *name* on the hub, not of another tokenizer or adapter.
     :param dtype: "float32", "bfloat16", "float16", or "auto" for the precision in which the weights were saved.
     :param device: e.g. "cpu", "cuda:1"; None takes a GPU if there is one.

@@ -71,7 +71,7 @@ def import_results(results: Path, out: Path, data: str) -> RunFolder:
     queries = QuerySet(queryset.name, tuple(asked.values()), queryset.candidates, queryset.relations)
     folder = RunFolder(out)
     scorings = [Scoring(name, "nats") for name in dict.fromkeys(name for row in found.rows for name in row.scores)]
-    shows = declarations(_PROBE, scorings, {"imported from": found.tool})
+    shows = declarations(_PROBE, scorings, {"imported from": found.tool}, queries)
     finished = folder.start(_identity(found, queryset, asked), [_SHARD], *tables(queries), shows)
     if _SHARD not in finished:
         folder.add_shard(_SHARD, [row for scored in found.rows for row in _predictions(scored, queryset)])

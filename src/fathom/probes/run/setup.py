@@ -15,7 +15,7 @@ from fathom._version import VERSION
 from fathom.base.errors import BadInput
 from fathom.base.progress import log
 from fathom.data.graph.seen import frequency_ranks
-from fathom.data.queries import Query, QuerySet
+from fathom.data.queries import Query, QuerySet, relation_labels
 from fathom.data.selection.options import Selection
 from fathom.probes import Entry
 from fathom.probes.base import Probe
@@ -75,7 +75,7 @@ def set_up(request: RunRequest) -> tuple[Probe, RunSetup]:
     queries, candidates = tables(selection)
     plan = list(probe.plan())
     work = Work(queries.num_rows, {shard: dict(probe.work(shard)) for shard in plan})
-    shows = declarations(entry, probe.scorings, _recipe(probe))
+    shows = declarations(entry, probe.scorings, _recipe(probe), selection)
     return probe, RunSetup(identity, plan, queries, candidates, shows, idle, session, work)
 
 
@@ -127,8 +127,11 @@ def _recipe(probe: Probe) -> Mapping[str, str]:
     return {**probe.recipe(), **({"weights": ", ".join(about)} if about else {})}
 
 
-def declarations(entry: Entry, scorings: Iterable[Scoring], recipe: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a probe declares of its numbers (:mod:`fathom.results.rows`)."""
+def declarations(
+    entry: Entry, scorings: Iterable[Scoring], recipe: Mapping[str, str], data: QuerySet
+) -> dict[str, Any]:
+    """Return what a probe declares of its numbers, and labels of relations (:mod:`fathom.results.rows`)."""
+    labels = relation_labels(data.relations.values())
     return {
         "scorings": {name: {"unit": unit, **dict(parts)} for name, unit, parts in scorings},
         "headline": entry.headline,
@@ -138,6 +141,7 @@ def declarations(entry: Entry, scorings: Iterable[Scoring], recipe: Mapping[str,
         "by": list(entry.by),
         "usual": entry.options().identity(),
         **({"recipe": dict(recipe)} if recipe else {}),
+        **({"relations": labels} if labels else {}),
     }
 
 

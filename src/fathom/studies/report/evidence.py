@@ -251,7 +251,12 @@ class Evidence:
         """Return the number of each of its facts, after adding new ones."""
         facts, rows = outcome.facts, outcome.rows
         names = names_of(rows.candidates)
-        columns = outcome.relations, outcome.subject_names(facts), outcome.gold_ids_of(facts), outcome.queries
+        columns = (
+            outcome.shown_relations(facts),
+            outcome.subject_names(facts),
+            outcome.gold_ids_of(facts),
+            outcome.queries,
+        )
         for fact, relation, subject, golds, query in zip(facts, *columns, strict=True):
             if fact in self.facts:
                 continue

@@ -92,7 +92,7 @@ def _sides(folders: Sequence[RunFolder], wanted: Metric, by: str, cluster: str) 
     sides: dict[str, list[RunSide]] = {}
     for (numbers, facts), label in zip(outcomes, labels, strict=True):
         for value, part in (facts.parts(by) if by else {"": facts}).items():
-            sides.setdefault(value, []).append(side_of(numbers, part, [wanted], label))
+            sides.setdefault(facts.declared.shown(by, value), []).append(side_of(numbers, part, [wanted], label))
     return sides
 
 

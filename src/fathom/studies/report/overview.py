@@ -144,7 +144,7 @@ def forests(sides: Sequence[RunSide], metrics: Sequence[Metric]) -> list[Forest]
         shared = None
     chosen = [side.facts.scored_facts if shared is None else shared for side in sides]
     widest = None if shared is None else max(sides, key=lambda side: len(side.facts.scored_facts))
-    sizes = Counter(map(showable, widest.facts.relations_of(shared))) if widest is not None and shared else Counter()
+    sizes = Counter(map(showable, widest.facts.shown_relations(shared))) if widest is not None and shared else Counter()
     plots = []
     for metric in metrics:
         lines = [_line(side, own, metric, widest) for side, own in zip(sides, chosen, strict=True)]
@@ -175,7 +175,7 @@ def _line(side: RunSide, facts: Sequence[str], metric: Metric, widest: RunSide |
     if not isfinite(number.value):
         return ForestLine(side.name, number, {}, "–", {})
     own = values[side.facts.at(facts)]
-    by_relation = grouped(zip(map(showable, side.facts.relations_of(facts)), own.tolist(), strict=True))
+    by_relation = grouped(zip(map(showable, side.facts.shown_relations(facts)), own.tolist(), strict=True))
     means = {relation: float(np.mean(each)) for relation, each in by_relation.items() if relation}
     sample, line = side.facts.sample(facts), side.facts.recipe(metric.name)
     compared = [
@@ -306,5 +306,6 @@ def _of_pair(one: tuple[str, RunFacts], other: tuple[str, RunFacts], keys: Seque
                 one_mean, other_mean = (
                     float(np.mean(h[s.at(own)])) for s, h in zip((first, second), hits, strict=True)
                 )
-                cut.append(Slice(name, second_name, key, value, len(own), one_mean, other_mean, number, None))
+                shown = first.declared.shown(key, value)
+                cut.append(Slice(name, second_name, key, shown, len(own), one_mean, other_mean, number, None))
     return cut

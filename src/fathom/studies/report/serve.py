@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -18,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
@@ -26,10 +27,12 @@ from fathom.data.published import cache_root
 from fathom.results.claims import SIGNIFICANT
 from fathom.results.estimates import Estimate
 from fathom.results.loading import short_names
+from fathom.results.rows import Declarations, read_declarations
+from fathom.results.summary import summarise
 from fathom.store.folder import QUERIES_FILE, RunFolder
 from fathom.store.manifest import RUN
 from fathom.studies.report.page import circumstances_of, report
-from fathom.studies.report.stored import StoredNumber, StoredNumbers, StoredScoring, stored_numbers
+from fathom.studies.report.stored import StoredNumber, StoredNumbers, StoredPart, StoredScoring, stored_numbers
 
 HERE = "127.0.0.1"
 COLUMNS = (
@@ -135,6 +138,7 @@ class Line(NamedTuple):
     :param about: model, probe and data.
     :param numbers: None of an unfinished or damaged run.
     :param is_by_task: whether its overall accuracy would mix tasks.
+    :param by: breakdowns of the numbers, relations by their labels.
     """
 
     name: str
@@ -144,6 +148,7 @@ class Line(NamedTuple):
     scoring: str = ""
     numbers: StoredScoring | None = None
     is_by_task: bool = False
+    by: Mapping[str, Mapping[str, StoredPart]] = MappingProxyType({})
 
 
 def runs_below(folder: Path) -> dict[str, Path]:
@@ -158,11 +163,13 @@ def leaderboard(folder: Path, by: str = "") -> str:
     """Return the page that lists all runs, damaged ones with the reason.
 
     :param by: relation, domain or another key of the runs' breakdowns: a column for each of its values.
+    :raises BadInput: no run has this key.
     """
     lines = [line for name, path in runs_below(folder).items() for line in _lines(name, path)]
-    scorings = [line.numbers for line in lines if line.numbers is not None]
-    keys = list(dict.fromkeys(key for scoring in scorings for key in scoring.by))
-    values = list(dict.fromkeys(value for scoring in scorings for value in scoring.by.get(by, {})))
+    keys = list(dict.fromkeys(key for line in lines for key in line.by))
+    if by and by not in keys:
+        raise BadInput(f"?by={by}: no run has this key; there is {', '.join(keys) or 'none'}")
+    values = list(dict.fromkeys(value for line in lines for value in line.by.get(by, {})))
     views = [("", "no parts"), *((key, key) for key in keys)]
     return _filled(
         "runs.html",
@@ -194,10 +201,17 @@ def _lines(name: str, path: Path) -> list[Line]:
         numbers = _numbers_of(path, (path / RUN).stat().st_mtime_ns)
     except FathomError as error:
         return [Line(name, ("", "", ""), f"cannot be read: {error}")]
-    by_task = manifest.get("shows", {}).get("headline") == "tasks"
+    declared = read_declarations(manifest)
+    line = line._replace(is_by_task=declared.headline == "tasks")
     return [
-        line._replace(scoring=name, numbers=scoring, is_by_task=by_task) for name, scoring in numbers.scorings.items()
+        line._replace(scoring=scoring, numbers=own, by=_labelled(own, declared))
+        for scoring, own in numbers.scorings.items()
     ]
+
+
+def _labelled(numbers: StoredScoring, declared: Declarations) -> Mapping[str, Mapping[str, StoredPart]]:
+    """Return the breakdowns by the labels of their relations."""
+    return {key: {declared.shown(key, value): own for value, own in parts.items()} for key, parts in numbers.by.items()}
 
 
 @lru_cache(maxsize=10_000)
@@ -216,7 +230,7 @@ def _row(line: Line, by: str, values: Sequence[str]) -> str:
         accuracy = numbers.metrics.get("accuracy")
         best = max(numbers.baselines.get("accuracy", {}).items(), key=lambda pair: pair[1].value or 0, default=None)
         verdict = numbers.verdict.verdict if numbers.verdict else ""
-    parts = numbers.by.get(by, {}) if numbers is not None else {}
+    parts = line.by.get(by, {})
     cells = [
         *(f"<td>{text}</td>" for text in (box, link, *texts)),
         _cell(accuracy),
@@ -249,6 +263,7 @@ def run_page(folder: Path, name: str) -> str:
     about = {
         "State": run.progress(run.manifest),
         "Missing": run.lacking(),
+        "Results so far": "\n".join(summarise(run).answer) if run.finished() else "",
         "Last change": f"{datetime.fromtimestamp(changed, UTC):%Y-%m-%d %H:%M:%S} UTC",
         **circumstances_of(run),
     }

@@ -1,0 +1,79 @@
+"""Relations whose ids are addresses are shown by their labels; programs get the addresses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fathom.data.queries import Relation, relation_labels
+from fathom.results.rows import read_declarations
+from fathom.store.folder import RunFolder
+from tests.cli.test_cli import gpt2, save
+
+LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+NAMES = {"P36": "capital", "P30": "continent", "a": "France", "b": "Paris", "c": "Italy", "d": "Rome", "e": "Europe"}
+TRIPLES = ("a P36 b", "c P36 d", "a P30 e", "c P30 e")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run on triples whose relations have labels, and a copy without the last shard."""
+    from fathom.api import probe
+
+    folder = tmp_path_factory.mktemp("labels")
+    lines = [f'<http://w/{id_}> {LABEL} "{name}" .' for id_, name in NAMES.items()]
+    lines += [" ".join(f"<http://w/{word}>" for word in triple.split()) + " ." for triple in TRIPLES]
+    (folder / "facts.nt").write_text("\n".join(lines) + "\n")
+    model = save(folder / "model", gpt2())
+    probe("statement", str(model), folder / "facts.nt", folder / "runs" / "run", shots=1)
+    return folder / "runs" / "run"
+
+
+def test_tables_have_labels_and_json_has_ids(fathom, run: Path) -> None:
+    for form in ("text", "md", "latex"):
+        code, shown, _ = fathom("metrics", run, "--by", "relation,relation+template", "--format", form)
+        assert (code, "continent" in shown, "capital" in shown) == (0, True, True)
+        table = shown.partition("recipe:")[0]
+        assert "http://" not in table
+    tables = json.loads(fathom("metrics", run, "--by", "relation", "--format", "json")[1])
+    assert {row["relation"] for row in tables["By relation"]} == {"http://w/P36", "http://w/P30"}
+    assert "http://w/P36" in fathom("metrics", run, "--by", "relation", "--format", "csv")[1]
+    errors = fathom("metrics", run, "--errors", "4")[1]
+    assert "http://" not in errors
+
+
+def test_a_leaderboard_a_figure_and_the_report_have_labels(run: Path, tmp_path: Path) -> None:
+    for library in ("altair", "itables", "jinja2", "matplotlib"):
+        pytest.importorskip(library, reason="needs the extra report")
+    from fathom.studies.report.figure import write_figure
+    from fathom.studies.report.page import report
+    from fathom.studies.report.serve import leaderboard
+
+    page = leaderboard(run.parent, "relation")
+    assert (page.count("capital"), page.count("continent"), "http://w/" in page) == (1, 1, False)
+    figure = write_figure([run], tmp_path / "figure.svg", by="relation").read_text()
+    assert ("capital" in figure, "http://w/" in figure) == (True, False)
+    shown = report([run], tmp_path / "report.html").path.read_text()
+    assert ("<bdi>capital" in shown, "http://w/P" in shown) == (True, False)
+
+
+def test_the_manifest_has_the_labels(run: Path) -> None:
+    declared = read_declarations(RunFolder(run).manifest)
+    assert declared.relations == {"http://w/P36": "capital", "http://w/P30": "continent"}
+    assert declared.shown("domain", "http://w/P36") == "http://w/P36"
+
+
+def test_a_label_that_relations_share_or_that_is_empty_is_not_shown() -> None:
+    """Two relations would be one row; an id that is no address, such as P36, is a name that readers know."""
+    named = {
+        "http://a": "name",
+        "http://b": "name",
+        "http://c": " ",
+        "http://d": "P36",
+        "P36": "capital",
+        "http://e": "e",
+    }
+    relations = [Relation(id_, name, (), "1:N") for id_, name in named.items()]
+    assert relation_labels(relations) == {"http://e": "e"}
