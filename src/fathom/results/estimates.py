@@ -227,7 +227,7 @@ def over_baseline(
 
     :param limits: of both.
     :param fixed: whether the baseline's values are expected ones, such as those of random guessing: the mean of
-        *values* is then tested against their mean. Else they are outcomes of the same facts, and the difference is paired.
+        *values* is then tested against their mean. Else they are outcomes of the same facts; the difference is paired.
     """
     value = float(np.average(baseline, weights=weights))
     if fixed:

@@ -108,8 +108,8 @@ class Study:
 
     def analyse(self, runs: Any, *arguments: Any, **options: Any) -> Any:
         """Return the findings. :param options: of :attr:`options`; a study of models takes *arguments* instead."""
-        given = arguments if self.takes == "models" else (self.options(**options),)
-        return self._function("analyse")(runs, *given)
+        passed = arguments if self.takes == "models" else (self.options(**options),)
+        return self._function("analyse")(runs, *passed)
 
     def conclude(self, findings: Any) -> list[str]:
         """Return sentences on the study's claims; none for a study that only shows numbers."""
