@@ -29,7 +29,7 @@ _SIZES = ("model_type", "hidden_size", "num_hidden_layers", "num_attention_heads
 
 
 def write_plan(
-    checkpoints: Sequence[str], data: str, out: Path, probe: str = "", tokenizer: str | None = None, **options: Any
+    checkpoints: Sequence[str], data: str, out: Path, probe: str = "", tokenizer: str | None = None, **options: object
 ) -> tuple[Path, list[str]]:
     """Write the plan of a training's checkpoints into *out*, an ordinary file for ``fathom plan``.
 

@@ -261,7 +261,7 @@ class PlannedTexts:
             return self.tested
         return all_with_folds(self.tested, options.folds or FOLDS, options.seed)
 
-    def _texts(self, name: str, queries: QuerySet, **more: Any) -> PlannedRun:
+    def _texts(self, name: str, queries: QuerySet, **more: object) -> PlannedRun:
         """Return a run on all test queries, whose items the memorising run selected."""
         options = self.plan.options.model_copy(
             update={"relations": (), "subset": SUBSETS[-1], "limit": None, "templates": (), **more}

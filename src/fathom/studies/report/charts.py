@@ -27,7 +27,7 @@ from fathom.studies.report.evidence import (
 )
 
 if TYPE_CHECKING:
-    from altair import Chart
+    from altair import Chart, X, Y
 
 Row = dict[str, Any]
 Dimensions = Mapping[str, Dimension]
@@ -180,7 +180,7 @@ def _cells() -> Any:
     return _counts().mark_rect(stroke="white", strokeWidth=0.5)
 
 
-def _labels(axis: Any, key: str, dims: Dimensions, field: str = "") -> Any:
+def _labels(axis: Callable[..., Any], key: str, dims: Dimensions, field: str = "") -> Any:
     return axis(f"{field or key}:N", sort=list(dims[key].labels)).title(None)
 
 
@@ -200,7 +200,7 @@ def _colour(dims: Dimensions) -> Any:
     return alt.Color("run:N", scale=alt.Scale(domain=names, range=colours)).title(None)
 
 
-def _share(axis: Any, field: str, title: str) -> Any:
+def _share(axis: Callable[..., Any], field: str, title: str) -> Any:
     return axis(field).scale(domain=[0, 1]).axis(format=".0%").title(title)
 
 
@@ -213,7 +213,7 @@ def _brush(*encodings: str) -> Any:
     return alt.selection_interval(name="brush", encodings=list(encodings))
 
 
-def _lines(dims: Dimensions, x: Any, y: Any, key: str) -> tuple[Any, Any]:
+def _lines(dims: Dimensions, x: X, y: Y, key: str) -> tuple[Any, Any]:
     """Return a line for each run, and points sized by their number of facts."""
     size = alt.Size("facts:Q").scale(range=[6, 160]).legend(None)
     line = _counts().mark_line(opacity=0.6).encode(x, y, _colour(dims))

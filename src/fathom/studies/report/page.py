@@ -38,7 +38,7 @@ from fathom.results.tables import Table, to_html
 from fathom.store.files import write_text
 from fathom.store.folder import RunFolder
 from fathom.store.outputs import check_output
-from fathom.studies.report.charts import Drawing, chart, classes_of, drawable, places_of, whole
+from fathom.studies.report.charts import Drawing, Row, chart, classes_of, drawable, places_of, whole
 from fathom.studies.report.evidence import (
     ANSWERS,
     MISSING,
@@ -217,7 +217,7 @@ def _page(
     dims, kinds, of_runs = dimensions(evidence, predictions), kinds_of(evidence, predictions), whole(evidence.views)
     cut = slices(comparison, [RELATION, *evidence.keys]) if comparison else []
     drawn = drawable(evidence.views, dims, predictions)
-    about = [_about(drawing, dims, chart(drawing, dims, rows, of_runs)) for drawing, rows in drawn]
+    about = [_about(drawing, dims, rows, of_runs) for drawing, rows in drawn]
     sides = [side for run in shown for side in run.sides]
     plots = forests(sides, [metric(name) for name in COMPARED])
     ordered = [line.name for plot in plots[:1] for line in plot.lines] or [side.name for side in sides]
@@ -304,7 +304,9 @@ def circumstances_of(folder: RunFolder) -> dict[str, str]:
     return {name: showable(str(value or "not recorded")) for name, value in cells.items()}
 
 
-def _about(drawing: Drawing, dims: Mapping[str, Dimension], drawn: Any) -> dict[str, Any]:
+def _about(
+    drawing: Drawing, dims: Mapping[str, Dimension], rows: Sequence[Row], of_runs: Sequence[Row]
+) -> dict[str, Any]:
     """Return what the script needs of a chart; the page has its title already."""
     last = drawing.brush[-1] if drawing.brush else None
     return {
@@ -314,7 +316,7 @@ def _about(drawing: Drawing, dims: Mapping[str, Dimension], drawn: Any) -> dict[
         "of": last,
         "brush": [[key, key if key == last else f"{last}.{key}"] for key in drawing.brush],
         "classes": classes_of(drawing.keys, dims),
-        "spec": drawn.properties(title="").to_dict(),
+        "spec": chart(drawing, dims, rows, of_runs).properties(title="").to_dict(),
     }
 
 
