@@ -198,10 +198,9 @@ def tidy_table(run: RunFolder) -> pa.Table:
     rows = Rows(run)
     places = range(len(rows.query))
     queries = rows.query.tolist()
-    names = {space: dict(zip(*candidates, strict=True)) for space, candidates in rows.candidates.items()}
 
     def named(query: int, ids: Sequence[str]) -> str:
-        name_by_id = names.get(rows.spaces[query] or "", {})
+        name_by_id = rows.names.get(rows.spaces[query] or "", {})
         return "; ".join(name_by_id.get(id_, id_) for id_ in ids)
 
     columns: dict[str, Sequence[Any]] = {

@@ -425,7 +425,7 @@ def _unscored(before: RunFacts, after: RunFacts) -> dict[str, str]:
 
 def new_answer(rows: Rows, query: int) -> str | None:
     """Return the only candidate that is no right answer; None if there are none or several."""
-    right = {*rows.gold[query], *(rows.known[query] or ())}
+    right = rows.right_ids(query)
     ids: Sequence[str] = rows.candidates.get(rows.spaces[query] or "", ((), ()))[0]
     others = [id_ for id_ in ids if id_ not in right] if len(ids) <= len(right) + 1 else []
     return others[0] if len(others) == 1 else None

@@ -292,12 +292,11 @@ class RunFacts:
     def best_golds(self) -> dict[str, tuple[str, int | None]]:
         """Return name and recorded tokens of the best gold answer of each scored fact, by the last of its templates."""
         rows, scored = self.rows, self.rows.scored[self.places]
-        names = {space: dict(zip(*pair, strict=True)) for space, pair in rows.candidates.items()}
         columns = rows.table.select(["gold_scores", "gold_tokens"]).take(self.places[scored]).to_pydict()
         places, golds = (self.fact_of[scored].tolist(), rows.query[self.places[scored]].tolist()), {}
         for fact, query, scores, tokens in zip(*places, *columns.values(), strict=True):
             best = best_gold(scores)
-            name = names[rows.spaces[query] or ""][rows.gold[query][best]]
+            name = rows.names[rows.spaces[query] or ""][rows.gold[query][best]]
             golds[self.facts[fact]] = name, tokens[best] if tokens else None
         return golds
 

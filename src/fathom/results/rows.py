@@ -459,6 +459,15 @@ class Rows:
         return [order[id_] for id_ in ids if id_ in order]
 
     @cached_property
+    def names(self) -> dict[str, dict[str, str]]:
+        """The name of each candidate by its id, for each candidate set."""
+        return {space: dict(zip(*lists, strict=True)) for space, lists in self.candidates.items()}
+
+    def right_ids(self, query: int) -> set[str]:
+        """Return the gold answers of a query, and its other correct answers if the run has them."""
+        return {*self.gold[query], *(self.known[query] or ())}
+
+    @cached_property
     def _positions(self) -> dict[str | None, dict[str, int]]:
         return {name: {id_: place for place, id_ in enumerate(ids)} for name, (ids, _) in self.candidates.items()}
 

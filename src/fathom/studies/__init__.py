@@ -36,7 +36,6 @@ Announce = Callable[[str], Callable[[int, int], None]]
 """Takes the name of a run; returns a function to call with the pieces done and their total."""
 
 MODEL = "{model}"
-WORDING = "Does the prompt matter?"
 PROBES = "Do probes agree, and can they be trusted?"
 MODELS = "How do models compare?"
 REASONING = "Does a model know an ontology, and reason with it?"

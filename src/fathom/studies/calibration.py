@@ -136,7 +136,7 @@ def _agreement(rows: Rows, scoring: str) -> Judged:
                 votes.update(dict.fromkeys(top, 1 / len(top)))
             most = max(votes.values())
             first = [answer for answer, count in votes.items() if count > most - 1e-9]
-            right = {*rows.gold[query], *(rows.known[query] or ())}
+            right = rows.right_ids(query)
             found.append((most / len(tops), sum(answer in right for answer in first) / len(first), query))
     columns = np.array(found, dtype=float).reshape(-1, 3).T
     return Judged(columns[0], columns[1], columns[2].astype(np.int64), np.full(len(found), -1))

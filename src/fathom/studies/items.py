@@ -119,7 +119,7 @@ def _read_answers(outcome: RunFacts, model: int, facts: dict[str, Fact]) -> None
     for id_ in outcome.scored_facts:
         at = outcome.place[id_]
         gold = rows.gold[outcome.queries[at]]
-        right_ids = {*gold, *(rows.known[outcome.queries[at]] or ())}
+        right_ids = rows.right_ids(outcome.queries[at])
         if id_ not in facts:
             about = outcome.relations[at], outcome.subjects[at] or id_, "; ".join(names.get(id_, id_) for id_ in gold)
             candidates = max(1, int(outcome.sizes[at]) - len(gold))

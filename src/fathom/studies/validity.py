@@ -417,12 +417,13 @@ class Probe:
     def _properties(self) -> dict[str, Floats]:
         """Return length, training frequency and candidate position of each used fact's gold answer."""
         rows, facts = self.facts.rows, self.facts
-        names = {space: dict(zip(*pair, strict=True)) for space, pair in rows.candidates.items()}
         lengths: list[int] = []
         positions: list[float] = []
         for place in facts.places[facts._first[facts.at(self.used)]].tolist():
             query = int(rows.query[place])
-            lengths.append(len(names.get(rows.spaces[query] or "", {}).get(rows.gold[query][0], rows.gold[query][0])))
+            lengths.append(
+                len(rows.names.get(rows.spaces[query] or "", {}).get(rows.gold[query][0], rows.gold[query][0]))
+            )
             positions.append(next(iter(rows.gold_places(place)), np.nan))
         frequency = np.log1p(np.fmax(self._frequencies() - self.exposures, 0))
         columns = np.array(lengths, float), frequency, np.array(positions, float)
@@ -477,7 +478,7 @@ def preference(rows: Rows, scoring: str) -> Preference:
         if len(rows.scores(place)):
             margin[place], _ = _margin_and_rank(rows, place, rows.scores(place))
         elif (golds := tops["gold_scores"][place].as_py()) and (ids := tops["top_ids"][place].as_py()):
-            right = {*rows.gold[rows.query[place]], *(rows.known[rows.query[place]] or ())}
+            right = rows.right_ids(int(rows.query[place]))
             others = zip(ids, tops["top_scores"][place].as_py(), strict=True)
             best = next((score for id_, score in others if id_ not in right), np.nan)
             gold = golds[best_gold(golds)]
