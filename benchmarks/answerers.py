@@ -44,31 +44,37 @@ def reasoners(
     """
     from tests.reasoners import MEMORY_USERS, REASONERS, SHORTCUTS, concluded, knows, simulated
 
-    answerers = {name: (one, 0.5) for name, one in (SHORTCUTS | MEMORY_USERS).items()} | dict(REASONERS)
+    answerers = {name: (answer, 0.5) for name, answer in (SHORTCUTS | MEMORY_USERS).items()} | dict(REASONERS)
     positive: Counter[tuple[str, ...]] = Counter()
     every: Counter[tuple[str, ...]] = Counter()
     with scratch() as folder:
         for ontology in built(ontologies, folder):
             queries, patterns = read(ontology), read_patterns(ontology)
             rules = [rule for rule in RULES if arguments(queries, patterns, rule)[0]]
-            worlds = {known: knows(queries, patterns, rules, known) for known in (0.0, 0.5, 1.0)}
+            worlds = {share: knows(queries, patterns, rules, share) for share in (0.0, 0.5, 1.0)}
             for study in studies:
                 for seed in range(seeds):
                     texts = simulated(study, queries, patterns, seed, items=items)
-                    for name, (answerer, known) in answerers.items():
-                        for one in concluded(texts, answerer, worlds[known], seed):
-                            if name in REASONERS and one.items < ENOUGH:
+                    for name, (answerer, share) in answerers.items():
+                        for found in concluded(texts, answerer, worlds[share], seed):
+                            if name in REASONERS and found.items < ENOUGH:
                                 continue
-                            cell = name, study, one.evidence.conclusion, ontology.name, *list(one.about.values())[1:3]
+                            cell = (
+                                name,
+                                study,
+                                found.evidence.conclusion,
+                                ontology.name,
+                                *list(found.about.values())[1:3],
+                            )
                             every[cell] += 1
-                            positive[cell] += one.decision.holds
+                            positive[cell] += found.decision.holds
                 print(f"{ontology.name}, {study}: {len(texts.queries):,} texts", flush=True)
     conclusions = list(dict.fromkeys(cell[1:3] for cell in every))
     table = Table("answerer", *(f"{study}: {conclusion}" for study, conclusion in conclusions))
     for name in answerers:
-        own = ([cell for cell in every if cell[0] == name and cell[1:3] == about] for about in conclusions)
+        groups = ([cell for cell in every if cell[0] == name and cell[1:3] == about] for about in conclusions)
         table.row(
-            name, *(_counts([positive[cell] for cell in cells], [every[cell] for cell in cells]) for cells in own)
+            name, *(_counts([positive[cell] for cell in cells], [every[cell] for cell in cells]) for cells in groups)
         )
 
 
@@ -109,8 +115,8 @@ def composed_reasoners(
     columns = list(dict.fromkeys(key[1:3] for key in counts))
     table = Table("lacks", *(f"{study}: {conclusion}" for study, conclusion in columns))
     for name in dict.fromkeys(key[0] for key in counts):
-        own = [[counts[name, *about, holds] for holds in (True, False)] for about in columns]
-        table.row(name, *(f"{holds} of {holds + refused}" for holds, refused in own))
+        pairs = [[counts[name, *about, holds] for holds in (True, False)] for about in columns]
+        table.row(name, *(f"{holds} of {holds + refused}" for holds, refused in pairs))
 
 
 def _counts(positive: list[int], every: list[int]) -> str:

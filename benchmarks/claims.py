@@ -97,7 +97,7 @@ class Outcome(NamedTuple):
 
 def decided(*contrasts: Estimate, sign: int = 0, margin: float | None = None) -> Decision:
     """Decide a claim of these contrasts."""
-    named = tuple(Contrast(str(place), one, sign) for place, one in enumerate(contrasts))
+    named = tuple(Contrast(str(place), estimate, sign) for place, estimate in enumerate(contrasts))
     return decide({"it": Claim("it", named, margin)})["it"]
 
 
@@ -107,8 +107,8 @@ def holds(*contrasts: Estimate, sign: int = 0) -> Outcome:
 
 
 def sample_of(relation: Ints, subject: Ints) -> Sample:
-    labels = [f"s{one}" for one in subject]
-    return drawn("", [f"r{one}" for one in relation], [None] * len(relation), subjects=labels).numbered()
+    labels = [f"s{number}" for number in subject]
+    return drawn("", [f"r{number}" for number in relation], [None] * len(relation), subjects=labels).numbered()
 
 
 def facts_of(random: Random, subjects: int, relations: int, ragged: bool = False) -> tuple[Ints, Ints]:
@@ -226,18 +226,18 @@ def seeds(random: Random, count: int, trainings: int, noise: float) -> Outcome:
 def collapsing_trainings(random: Random, trainings: int) -> Outcome:
     """Each training of two equal models collapses with a chance of one half, and then knows nothing."""
     collapsed = random.random((2, trainings, 1)) < 0.5
-    known = random.random((2, trainings, 200)) < np.where(collapsed, 0.0, 0.9)
-    differences = known[0].astype(float) - known[1]
+    is_right = random.random((2, trainings, 200)) < np.where(collapsed, 0.0, 0.9)
+    differences = is_right[0].astype(float) - is_right[1]
     return holds(estimates.over_seeds(differences, Sample("fact"), "", (-1.0, 1.0), tested=True)[0])
 
 
 def family(random: Random, facts: int, claims: int, likeness: float) -> Outcome:
     """Several comparisons with one common model in one call; any supported one counts."""
     values = [random.random(facts) < 0.5 for _ in range(claims + 1)]
-    values = [np.where(random.random(facts) < likeness, values[0], one) for one in values]
-    made = [estimates.difference(values[0].astype(float), one.astype(float), Sample("fact"), "") for one in values[1:]]
-    decisions = decide({place: Claim(str(place), (Contrast("it", one),)) for place, one in enumerate(made)})
-    return Outcome(any(one.holds for one in decisions.values()))
+    values = [np.where(random.random(facts) < likeness, values[0], row) for row in values]
+    made = [estimates.difference(values[0].astype(float), row.astype(float), Sample("fact"), "") for row in values[1:]]
+    decisions = decide({place: Claim(str(place), (Contrast("it", number),)) for place, number in enumerate(made)})
+    return Outcome(any(decision.holds for decision in decisions.values()))
 
 
 # --- margins, bounds and baselines
@@ -270,9 +270,9 @@ def bound(random: Random, facts: int, limit: float) -> Outcome:
 
 def baseline(random: Random, facts: int, accuracy: float, fixed: bool) -> Outcome:
     """A model that is as often right as a baseline knows more. :param fixed: whether that is random guessing."""
-    own = (random.random(facts) < accuracy).astype(float)
-    other = np.full(facts, accuracy) if fixed else (random.random(facts) < accuracy).astype(float)
-    compared = estimates.over_baseline(own, other, Sample("fact"), "", fixed=fixed)
+    hits = (random.random(facts) < accuracy).astype(float)
+    others = np.full(facts, accuracy) if fixed else (random.random(facts) < accuracy).astype(float)
+    compared = estimates.over_baseline(hits, others, Sample("fact"), "", fixed=fixed)
     claim = above_chance("it", [BaselineComparison("it", *compared)])
     assert claim is not None
     return Outcome(decide({"it": claim})["it"].holds)
@@ -282,8 +282,8 @@ def baseline_of_relations(random: Random, count: int, facts: int, likeness: floa
     """The same of facts whose relations have something in common."""
     relation = np.repeat(np.arange(count), relation_sizes(count, facts, "equal"))
     sample = sample_of(relation, np.arange(len(relation)))
-    own, other = _alike(random, relation, likeness, sample)
-    return holds(estimates.over_baseline(own, other, sample, "", fixed=False)[1], sign=1)
+    first, second = _alike(random, relation, likeness, sample)
+    return holds(estimates.over_baseline(first, second, sample, "", fixed=False)[1], sign=1)
 
 
 # --- groups, trends and correlations
@@ -291,9 +291,9 @@ def baseline_of_relations(random: Random, count: int, facts: int, likeness: floa
 
 def contrast(random: Random, facts: int, share: float, accuracy: float) -> Outcome:
     """Two groups of facts that are known alike differ. :param share: of the facts in the first."""
-    known = (random.random(facts) < accuracy).astype(float)
+    hits = (random.random(facts) < accuracy).astype(float)
     first = np.arange(facts) < max(2, round(share * facts))
-    return holds(estimates.contrast(known, first, Sample("fact"), ""))
+    return holds(estimates.contrast(hits, first, Sample("fact"), ""))
 
 
 def groups(random: Random, count: int, relations: int, share: float, accuracy: float) -> Outcome:
@@ -322,17 +322,17 @@ def _contrast_of_subjects(
     count = int(subject.max()) + 1
     first = np.isin(subject, random.choice(count, max(2, round(share * count)), replace=False))
     easier = np.linspace(-0.5, 0.5, relation.max() + 1)[relation] if relation.any() else 0.0
-    known = (mixed(random, subject, 0.6) < ndtri(accuracy) + easier + effect * first).astype(float)
-    names, units = [f"r{one}" for one in relation], [f"s{one}" for one in subject]
-    return estimates.contrast(known, first, sample_of(relation, subject), "", names, units=units)
+    hits = (mixed(random, subject, 0.6) < ndtri(accuracy) + easier + effect * first).astype(float)
+    names, units = [f"r{number}" for number in relation], [f"s{number}" for number in subject]
+    return estimates.contrast(hits, first, sample_of(relation, subject), "", names, units=units)
 
 
 def trend(random: Random, count: int, relations: int, likeness: float) -> Outcome:
     """Knowledge by a property of subjects, such as popularity, that has no effect."""
     subject, relation = facts_of(random, count, relations)
     property_ = random.standard_exponential(count)[subject]
-    known = (mixed(random, subject, likeness) < 0).astype(float)
-    ranks = (np.asarray(rankdata(side), float) for side in (property_, known))  # as Spearman's
+    hits = (mixed(random, subject, likeness) < 0).astype(float)
+    ranks = (np.asarray(rankdata(side), float) for side in (property_, hits))  # as Spearman's
     return holds(estimates.correlation(*ranks, sample_of(relation, subject), ""))
 
 
@@ -367,10 +367,10 @@ def model_of(random: Random, accuracy: float, ties: bool = False) -> Answerer:
     seed = int(random.integers(1 << 30))
 
     def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
-        own = np.random.default_rng([seed, int(query.id[1:])])
-        scores = own.standard_normal(len(space))
+        draw = np.random.default_rng([seed, int(query.id[1:])])
+        scores = draw.standard_normal(len(space))
         scores = np.floor(2 * scores) if ties else scores
-        if own.random() < accuracy:
+        if draw.random() < accuracy:
             scores[list(space.ids).index(query.gold[0])] += 2 if ties else 9
         return scores.tolist()
 
@@ -465,21 +465,27 @@ def uninformative_confidence(random: Random, facts: int, relations: int) -> Outc
     seed = int(random.integers(1 << 30))
 
     def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
-        own = np.random.default_rng([seed, int(query.id[1:])])
-        scores = own.standard_normal(len(space)) * own.uniform(0.5, 3)
+        draw = np.random.default_rng([seed, int(query.id[1:])])
+        scores = draw.standard_normal(len(space)) * draw.uniform(0.5, 3)
         first, gold = int(np.argmax(scores)), space.places(query.gold)[0]
-        if own.random() < 0.5:
+        if draw.random() < 0.5:
             scores[[first, gold]] = scores[[gold, first]]
         return scores.tolist()
 
-    return Outcome(any(one.holds for one in _calibrated(random, answer, facts, relations) if "AUROC" in one.claim.name))
+    return Outcome(
+        any(
+            decision.holds
+            for decision in _calibrated(random, answer, facts, relations)
+            if "AUROC" in decision.claim.name
+        )
+    )
 
 
 def calibrated_confidence(random: Random, facts: int, relations: int) -> Outcome:
     """``fathom study calibration`` of a calibrated model, whose error no temperature lowers."""
     calibrated = drawn_answers(1.0, int(random.integers(1 << 30)))
     decisions = _calibrated(random, calibrated, facts, relations)
-    return Outcome(any(one.holds for one in decisions if "scaling" in one.claim.name))
+    return Outcome(any(decision.holds for decision in decisions if "scaling" in decision.claim.name))
 
 
 def _calibrated(random: Random, answer: Answerer, facts: int, relations: int) -> list[Decision]:
@@ -560,8 +566,8 @@ def read_facts_of(random: Random, facts: int, relations: int, kind: str) -> Outc
     prior, seed = random.standard_normal(20) * (kind == "prior"), int(random.integers(1 << 30))
     read = random.random(facts) < 0.5
     lines = [
-        {"query_id": query.id, "fact_id": query.fact_id, "exposures": 10 * int(own)}
-        for query, own in zip(data.queries, read.tolist(), strict=True)
+        {"query_id": query.id, "fact_id": query.fact_id, "exposures": 10 * int(is_read)}
+        for query, is_read in zip(data.queries, read.tolist(), strict=True)
     ]
 
     def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
@@ -572,8 +578,8 @@ def read_facts_of(random: Random, facts: int, relations: int, kind: str) -> Outc
         design.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
         run = answered(Path(folder) / "run", answer, data)
         decisions = validity.analyse([run], ValidityOptions(design=design)).decisions
-    counted = [one for (claim, *_), one in decisions.items() if kind == "random" or claim not in BIASES]
-    return Outcome(any(one.holds for one in counted))
+    counted = [decision for (claim, *_), decision in decisions.items() if kind == "random" or claim not in BIASES]
+    return Outcome(any(decision.holds for decision in counted))
 
 
 def ontology_by_frequency(random: Random, facts: int) -> Outcome:
@@ -583,9 +589,9 @@ def ontology_by_frequency(random: Random, facts: int) -> Outcome:
 
     def frequent() -> dict[str, list[list[str]]]:
         places = np.minimum(random.standard_exponential((2, 60)) * 5, 19).astype(int)
-        return {f"r{task}": [[names[place]] for place in own] for task, own in enumerate(places.tolist())}
+        return {f"r{task}": [[names[place]] for place in of_task] for task, of_task in enumerate(places.tolist())}
 
-    counts = {task: Counter(name for [name] in own) for task, own in frequent().items()}
+    counts = {task: Counter(name for [name] in answers) for task, answers in frequent().items()}
 
     def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
         return [float(counts[query.relation][id_]) for id_ in space.ids]
@@ -594,7 +600,7 @@ def ontology_by_frequency(random: Random, facts: int) -> Outcome:
         run = answered(Path(folder) / "run", random_ties(answer, int(random.integers(1 << 30))), data, probe="ontology")
         write_json(run.path / "artifacts" / "training.json", frequent())
         decisions = ontology.analyse([run]).decisions
-    return Outcome(any(one.holds for one in decisions.values()))
+    return Outcome(any(decision.holds for decision in decisions.values()))
 
 
 def is_above(answer: Answerer, data: QuerySet) -> Outcome:
@@ -640,8 +646,8 @@ def answer_space(random: Random, relations: int, facts: int, kind: str) -> Outco
     prior = random.standard_normal(20)
 
     def by_prior(query: Query, space: CandidateSet, template: int) -> list[float]:
-        own = np.random.default_rng([seed, int(query.id[1:])]).standard_normal(len(space))
-        return (prior + 0.3 * own).tolist()
+        noise = np.random.default_rng([seed, int(query.id[1:])]).standard_normal(len(space))
+        return (prior + 0.3 * noise).tolist()
 
     answerers: dict[str, Answerer] = {
         "random": at_random(seed),
@@ -728,7 +734,8 @@ def interval_of_mrr(random: Random, count: int, facts: int, likeness: float) -> 
     truth = float((MASS * reciprocal(GRID)).sum())
     if sample.clusters is None:
         of_relation = [
-            float((MASS * reciprocal(np.sqrt(likeness) * one + np.sqrt(1 - likeness) * GRID)).sum()) for one in effect
+            float((MASS * reciprocal(np.sqrt(likeness) * shift + np.sqrt(1 - likeness) * GRID)).sum())
+            for shift in effect
         ]
         truth = float(np.array(of_relation)[relation].mean())
     latent = np.sqrt(likeness) * effect[relation] + np.sqrt(1 - likeness) * random.standard_normal(len(relation))
@@ -762,7 +769,7 @@ def interval_of_calibration(random: Random, answers: int, alike: int, error: flo
     together = random.random(answers) < 0.5 * (alike > 1)
     tossed = np.where(together, random.random(answers)[unit * alike], random.random(answers))
     gaps = list(calibration_gaps(sure, (tossed < sure - error).astype(float)))
-    sample = Sample("unit", [f"{one}" for one in unit] if alike > 1 else None)
+    sample = Sample("unit", [f"{number}" for number in unit] if alike > 1 else None)
     return covers(estimates.between_folds(gaps, sample, (debiased_sum, cautious_sum)), error)
 
 
@@ -898,18 +905,18 @@ def relative_width(misses: Sequence[float], widths: Sequence[float]) -> float:
 def conspicuous(events: Sequence[int], rough: Sequence[int], replicates: Sequence[int]) -> list[bool]:
     """Return which cells have a rate significantly above 6 %, by Holm, and are not called rough."""
     p_values = [
-        binomtest(own, n, 0.06, alternative="greater").pvalue for own, n in zip(events, replicates, strict=True)
+        binomtest(number, n, 0.06, alternative="greater").pvalue for number, n in zip(events, replicates, strict=True)
     ]
-    is_rough = [2 * own > n for own, n in zip(rough, replicates, strict=True)]
-    return [p < 0.05 and not own for p, own in zip(holm(p_values).tolist(), is_rough, strict=True)]
+    is_rough = [2 * number > n for number, n in zip(rough, replicates, strict=True)]
+    return [p < 0.05 and not called_rough for p, called_rough in zip(holm(p_values).tolist(), is_rough, strict=True)]
 
 
 CONTRASTS = ("interval of contrast", "interval of groups")
 
 
-def is_poor(own: Counts, replicates: int) -> bool:
+def is_poor(counts: Counts, replicates: int) -> bool:
     """Whether intervals of contrasts cover less than 94 %, are too wide, or one of them is the whole range."""
-    return own.events < 0.94 * replicates or own.width > 1.25 or own.widest > 2 - 1e-6
+    return counts.events < 0.94 * replicates or counts.width > 1.25 or counts.widest > 2 - 1e-6
 
 
 COLUMNS = ("world", "setting", "worlds", "claimed", "rate", "rough", "width")
@@ -942,26 +949,26 @@ def main() -> None:
     parser.add_argument(
         "--summary", type=Path, help="only print a table of this file of cells, as the command prints it"
     )
-    given = parser.parse_args()
-    if given.summary:
-        print(summary(given.summary.read_text(encoding="utf-8")))
+    arguments = parser.parse_args()
+    if arguments.summary:
+        print(summary(arguments.summary.read_text(encoding="utf-8")))
         return
-    cells = [(name, setting) for name in given.only or CELLS for setting in CELLS[name].settings]
-    replicates = [given.studies if CELLS[name].is_study else given.replicates for name, _ in cells]
+    cells = [(name, setting) for name in arguments.only or CELLS for setting in CELLS[name].settings]
+    replicates = [arguments.studies if CELLS[name].is_study else arguments.replicates for name, _ in cells]
     printed = csv.writer(sys.stdout, lineterminator="\n")
     printed.writerow(COLUMNS)
     counted = []
-    with ProcessPoolExecutor(given.workers) as pool:
+    with ProcessPoolExecutor(arguments.workers) as pool:
         counts = pool.map(count, *zip(*cells, strict=True), replicates)
-        for (name, setting), n, own in zip(cells, replicates, counts, strict=True):
-            counted.append(own)
-            width = "" if np.isnan(own.width) else f"{own.width:.2f}"
-            rates = f"{100 * own.events / n:.1f}", f"{100 * own.rough / n:.0f}"
+        for (name, setting), n, of_cell in zip(cells, replicates, counts, strict=True):
+            counted.append(of_cell)
+            width = "" if np.isnan(of_cell.width) else f"{of_cell.width:.2f}"
+            rates = f"{100 * of_cell.events / n:.1f}", f"{100 * of_cell.rough / n:.0f}"
             printed.writerow([name, ", ".join(map(str, setting)), n, f"{CELLS[name].claimed:g}", *rates, width])
             sys.stdout.flush()
     named = [f"{name} ({', '.join(map(str, setting))})" for name, setting in cells]
     errors = [place for place, (name, _) in enumerate(cells) if CELLS[name].claimed == 5]
-    columns = ([one.events for one in counted], [one.rough for one in counted], replicates)
+    columns = ([of_cell.events for of_cell in counted], [of_cell.rough for of_cell in counted], replicates)
     marked = conspicuous(*([values[place] for place in errors] for values in columns))
     names = [named[place] for place, is_marked in zip(errors, marked, strict=True) if is_marked]
     print(f"significantly above 6 %, and not called rough: {'; '.join(names) or 'no cell'}", file=sys.stderr)

@@ -100,47 +100,47 @@ def synchronised(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def peak(given: argparse.Namespace, where: Path) -> dict:
+def peak(arguments: argparse.Namespace, where: Path) -> dict:
     """Operations a second of large products."""
     import torch
 
-    size = 256 if given.smoke else 8192
-    left, right = (torch.randn(size, size, device=given.device, dtype=torch.bfloat16) for _ in range(2))
+    size = 256 if arguments.smoke else 8192
+    left, right = (torch.randn(size, size, device=arguments.device, dtype=torch.bfloat16) for _ in range(2))
     for _ in range(3):
         left @ right
-    synchronised(given.device)
-    began, times = time.perf_counter(), 3 if given.smoke else 50
+    synchronised(arguments.device)
+    began, times = time.perf_counter(), 3 if arguments.smoke else 50
     for _ in range(times):
         left @ right
-    synchronised(given.device)
+    synchronised(arguments.device)
     return {"TFLOP/s": 2 * size**3 * times / (time.perf_counter() - began) / 1e12}
 
 
-def bear(given: argparse.Namespace, where: Path) -> dict:
+def bear(arguments: argparse.Namespace, where: Path) -> dict:
     """The whole job as a user types it; then, of one relation, how long the device was at work."""
-    folder = folder_of("tiny" if given.smoke else "small", where, "float32", given.device)
+    folder = folder_of("tiny" if arguments.smoke else "small", where, "float32", arguments.device)
     asked = ["probe", "statement", "--model", folder, "--data", str(DATA / "bear" / "BEAR"), "--templates", "0,1,2"]
-    asked += ["--device", given.device, *(["--limit", "20"] if given.smoke else [])]
+    asked += ["--device", arguments.device, *(["--limit", "20"] if arguments.smoke else [])]
     found: dict = {}
     for dtype in ("float32", "bfloat16"):
         found[f"{dtype}, s"] = command_line(*asked, "--dtype", dtype, "--out", str(where / dtype))
         manifest = json.loads((where / dtype / "manifest.json").read_text())
         found[f"{dtype}, of these asking, s"] = manifest["circumstances"]["seconds"]
-    found["device at work, share"] = busy(given, folder)
+    found["device at work, share"] = busy(arguments, folder)
     return found
 
 
-def busy(given: argparse.Namespace, folder: str) -> float | str:
+def busy(arguments: argparse.Namespace, folder: str) -> float | str:
     """Share of the time of asking in which a kernel runs, by torch's profiler, over some relations."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
     import fathom
 
-    if not given.device.startswith("cuda"):
+    if not arguments.device.startswith("cuda"):
         return "no GPU"
     model, data = (
-        fathom.load_model(folder, device=given.device, dtype="bfloat16"),
+        fathom.load_model(folder, device=arguments.device, dtype="bfloat16"),
         fathom.read_data(DATA / "bear" / "BEAR"),
     )
     options = {"templates": 0, "relations": "P36,P30,P37", "progress": False}
@@ -166,7 +166,7 @@ def statements(count: int) -> tuple[list, list[str]]:
     ]
 
 
-def harness(given: argparse.Namespace, where: Path) -> dict:
+def harness(arguments: argparse.Namespace, where: Path) -> dict:
     """Statements a second, both on statements of the same queries, after a first round that is not counted."""
     import torch
     from lm_eval.api.instance import Instance
@@ -175,22 +175,22 @@ def harness(given: argparse.Namespace, where: Path) -> dict:
 
     import fathom
 
-    folder = folder_of("tiny" if given.smoke else "small", where, "float32", given.device)
-    network = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).to(given.device).eval()
+    folder = folder_of("tiny" if arguments.smoke else "small", where, "float32", arguments.device)
+    network = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).to(arguments.device).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    queries, texts = statements(4 if given.smoke else 60)
+    queries, texts = statements(4 if arguments.smoke else 60)
     found: dict = {}
     for batch, share in ((1, 0.05), (32, 1.0), (128, 1.0), (512, 1.0)):
         peer = HFLM(pretrained=network, tokenizer=tokenizer, batch_size=batch)
         some = texts[: max(8, int(share * len(texts)))]
         requests = [Instance("loglikelihood", {}, ("", text), number) for number, text in enumerate(some)]
         peer.loglikelihood(requests[:batch], disable_tqdm=True)
-        synchronised(given.device)
+        synchronised(arguments.device)
         began = time.perf_counter()
         peer.loglikelihood(requests, disable_tqdm=True)
-        synchronised(given.device)
+        synchronised(arguments.device)
         found[f"harness, batch {batch}, statements/s"] = len(some) / (time.perf_counter() - began)
-    model = fathom.load_model(folder, device=given.device, dtype="bfloat16")
+    model = fathom.load_model(folder, device=arguments.device, dtype="bfloat16")
     asked = {"relations": "P36", "templates": 0, "limit": len(queries), "progress": False}
     fathom.probe("statement", model, DATA / "bear" / "BEAR", **asked)
     began = time.perf_counter()
@@ -204,25 +204,25 @@ def harness(given: argparse.Namespace, where: Path) -> dict:
     return found
 
 
-def deer(given: argparse.Namespace, where: Path) -> dict:
+def deer(arguments: argparse.Namespace, where: Path) -> dict:
     """All entities and all test questions, both directions left as the command has them."""
-    folder = folder_of("tiny" if given.smoke else "1.3B", where, "bfloat16", given.device)
-    asked = ["--model", folder, "--data", str(DATA / "wn18rr"), "--dtype", "bfloat16", "--device", given.device]
-    if given.smoke:
+    folder = folder_of("tiny" if arguments.smoke else "1.3B", where, "bfloat16", arguments.device)
+    asked = ["--model", folder, "--data", str(DATA / "wn18rr"), "--dtype", "bfloat16", "--device", arguments.device]
+    if arguments.smoke:
         asked += ["--limit", "4", "--candidates", "asked"]
     return {"s": command_line("probe", "embedding", *asked, "--out", str(where / "run"))}
 
 
-def search(given: argparse.Namespace, where: Path) -> dict:
+def search(arguments: argparse.Namespace, where: Path) -> dict:
     """Seconds a question, and of all 3,134 and all 93,003 triples at that rate."""
     import fathom
 
-    folder = folder_of("tiny" if given.smoke else "1.3B", where, "bfloat16", given.device)
-    model = fathom.load_model(folder, device=given.device, dtype="bfloat16")
+    folder = folder_of("tiny" if arguments.smoke else "1.3B", where, "bfloat16", arguments.device)
+    model = fathom.load_model(folder, device=arguments.device, dtype="bfloat16")
     data = fathom.read_data(DATA / "wn18rr")
     found: dict = {}
     for name, said, count in (("max_rank 100", {"max_rank": 100}, 256), ("full ranks", {}, 32)):
-        asked = {"limit": 2, "candidates": "asked"} if given.smoke else {"limit": count}
+        asked = {"limit": 2, "candidates": "asked"} if arguments.smoke else {"limit": count}
         began = time.perf_counter()
         result = fathom.probe("statement", model, data, where / name.replace(" ", "-"), progress=False, **asked, **said)
         each = (time.perf_counter() - began) / result.table().num_rows
@@ -231,28 +231,28 @@ def search(given: argparse.Namespace, where: Path) -> dict:
     return found
 
 
-def large(given: argparse.Namespace, where: Path) -> dict:
+def large(arguments: argparse.Namespace, where: Path) -> dict:
     """Operations of the linear layers over the tokens that passes run, against the measured peak."""
     import torch
 
     import fathom
     from fathom.engine.models.local import LocalModel
 
-    folder = folder_of("tiny" if given.smoke else "8B", where, "bfloat16", given.device)
-    model = fathom.load_model(folder, device=given.device, dtype="bfloat16")
+    folder = folder_of("tiny" if arguments.smoke else "8B", where, "bfloat16", arguments.device)
+    model = fathom.load_model(folder, device=arguments.device, dtype="bfloat16")
     noted = {"tokens": 0, "seconds": 0.0}
     whole = LocalModel.hidden
 
     def timed(self, vectors, positions=None, visible=None):
-        synchronised(given.device)
+        synchronised(arguments.device)
         began = time.perf_counter()
         hidden = whole(self, vectors, positions, visible)
-        synchronised(given.device)
+        synchronised(arguments.device)
         noted["tokens"] += vectors.shape[0] * vectors.shape[1]
         noted["seconds"] += time.perf_counter() - began
         return hidden
 
-    options = {"templates": 0, "relations": "P36", "limit": 4 if given.smoke else 60, "progress": False}
+    options = {"templates": 0, "relations": "P36", "limit": 4 if arguments.smoke else 60, "progress": False}
     fathom.probe("statement", model, DATA / "bear" / "BEAR", **options)  # kernels are chosen, memory is had
     began = time.perf_counter()
     fathom.probe("statement", model, DATA / "bear" / "BEAR", **options)
@@ -266,7 +266,7 @@ def large(given: argparse.Namespace, where: Path) -> dict:
     ]
     weights = sum(layer.weight.numel() for layer in layers)
     reached = 2 * weights * noted["tokens"] / noted["seconds"] / 1e12
-    best = peak(given, where)["TFLOP/s"]
+    best = peak(arguments, where)["TFLOP/s"]
     return {
         "s": seconds,
         "tokens run": noted["tokens"],
@@ -276,20 +276,20 @@ def large(given: argparse.Namespace, where: Path) -> dict:
     }
 
 
-def attention(given: argparse.Namespace, where: Path) -> dict:
+def attention(arguments: argparse.Namespace, where: Path) -> dict:
     """Milliseconds a pass, of trees packed into blocks of so many tokens."""
     import torch
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
     from torch.nn.functional import scaled_dot_product_attention
 
-    heads, layers, sizes, tokens = (2, 2, (128,), 512) if given.smoke else (32, 12, (128, 512, 2048), 16384)
+    heads, layers, sizes, tokens = (2, 2, (128,), 512) if arguments.smoke else (32, 12, (128, 512, 2048), 16384)
     found = {}
     for size in sizes:
         torch._dynamo.reset()  # else it compiles for any number of tokens, which FlexAttention refuses
         flex = torch.compile(flex_attention)
-        node, end = (one.to(given.device) for one in packed(size, tokens))
+        node, end = (tensor.to(arguments.device) for tensor in packed(size, tokens))
         states = [
-            torch.randn(len(node), heads, node.shape[1], 64, device=given.device, dtype=torch.bfloat16)
+            torch.randn(len(node), heads, node.shape[1], 64, device=arguments.device, dtype=torch.bfloat16)
             for _ in range(3)
         ]
 
@@ -303,13 +303,13 @@ def attention(given: argparse.Namespace, where: Path) -> dict:
             return [scaled_dot_product_attention(*states, attn_mask=mask) for _ in range(layers)][-1]
 
         def blocks(node=node, seen=seen, states=states, flex=flex):
-            mask = create_block_mask(seen, len(node), None, node.shape[1], node.shape[1], device=given.device)
+            mask = create_block_mask(seen, len(node), None, node.shape[1], node.shape[1], device=arguments.device)
             return [flex(*states, block_mask=mask) for _ in range(layers)][-1]
 
         with torch.inference_mode():
             off = (dense() - blocks()).abs().max().item()
             for name, way in (("dense mask", dense), ("block mask", blocks)):
-                found[f"{size} tokens, {name}, ms"] = milliseconds(way, given)
+                found[f"{size} tokens, {name}, ms"] = milliseconds(way, arguments)
         found[f"{size} tokens, largest difference"] = off
     return found
 
@@ -337,14 +337,14 @@ def packed(size: int, tokens: int) -> tuple:
     return torch.from_numpy(node), torch.from_numpy(end)
 
 
-def milliseconds(work: Callable[[], object], given: argparse.Namespace) -> float:
+def milliseconds(work: Callable[[], object], arguments: argparse.Namespace) -> float:
     """The best of some rounds."""
     taken = []
-    for _ in range(3 if given.smoke else 10):
-        synchronised(given.device)
+    for _ in range(3 if arguments.smoke else 10):
+        synchronised(arguments.device)
         began = time.perf_counter()
         work()
-        synchronised(given.device)
+        synchronised(arguments.device)
         taken.append(time.perf_counter() - began)
     return 1000 * min(taken)
 
@@ -352,17 +352,17 @@ def milliseconds(work: Callable[[], object], given: argparse.Namespace) -> float
 JOBS = {job.__name__: job for job in (peak, bear, harness, deer, search, large, attention)}
 
 
-def one(given: argparse.Namespace) -> None:
+def one(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(JOBS[given.one](given, Path(folder))))
+        print(json.dumps(JOBS[arguments.one](arguments, Path(folder))))
 
 
-def all_of(given: argparse.Namespace) -> None:
+def all_of(arguments: argparse.Namespace) -> None:
     began, found = time.perf_counter(), {}
-    words = ["--device", given.device, *(["--smoke"] if given.smoke else [])]
-    for job in given.jobs.split(","):
+    words = ["--device", arguments.device, *(["--smoke"] if arguments.smoke else [])]
+    for job in arguments.jobs.split(","):
         started = time.perf_counter()
-        scale = 10 if given.smoke else 1  # a CPU is slow
+        scale = 10 if arguments.smoke else 1  # a CPU is slow
         limit = min(scale * LIMITS[job], max(1, scale * TOTAL - (started - began)))
         try:
             ended = subprocess.run(
@@ -380,8 +380,8 @@ def all_of(given: argparse.Namespace) -> None:
         for name, value in found[job].items():
             print(f"| {name} | {value:,.3f} |" if isinstance(value, float) else f"| {name} | {value} |", flush=True)
     print(f"\n{time.perf_counter() - began:.0f} s in all")
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=2))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found, indent=2))
 
 
 def main() -> None:
@@ -393,8 +393,8 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--smoke", action="store_true", help="tiny shapes and a few questions")
     parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    one(given) if given.one else all_of(given)
+    arguments = parser.parse_args()
+    one(arguments) if arguments.one else all_of(arguments)
 
 
 if __name__ == "__main__":

@@ -54,11 +54,11 @@ def call(name: str, arguments: list[str]) -> None:
             required = parameter.default is parameter.empty
             default = None if required else parameter.default
             parser.add_argument(option, default=default, required=required, **_typed(parameter.annotation))
-    given = vars(parser.parse_args(arguments))
+    values = vars(parser.parse_args(arguments))
     if not name.startswith("_"):
         print(machine(), flush=True)
-    several = [value for key, p in parameters.items() if p.kind is p.VAR_POSITIONAL for value in given.pop(key)]
-    function(*several, **given)
+    several = [value for key, p in parameters.items() if p.kind is p.VAR_POSITIONAL for value in values.pop(key)]
+    function(*several, **values)
 
 
 def _typed(annotation: Any) -> dict[str, Any]:

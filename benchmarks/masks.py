@@ -64,7 +64,9 @@ def prompts(names: Sequence[str], sentences: Sequence[MarkedSentence]) -> Iterat
         folder = Path(name)
         listed = sorted({text for text in names if any(map(str.isalnum, text))})
         (folder / "names.txt").write_text("#name\n" + "\n".join(listed) + "\n", encoding="utf-8")
-        lines = (json.dumps({"id": str(number), "text": one.text}) + "\n" for number, one in enumerate(sentences))
+        lines = (
+            json.dumps({"id": str(number), "text": sentence.text}) + "\n" for number, sentence in enumerate(sentences)
+        )
         (folder / "texts.jsonl").write_text("".join(lines), encoding="utf-8")
         files = ClozeFiles(
             out=folder / "out", input=(folder / "texts.jsonl",), entities=(f"names={folder / 'names.txt'}",)
@@ -87,7 +89,7 @@ def masks(mistakes: int = 10) -> None:
     the --mistakes most frequent mentions of each that are not marked are printed.
     """
     chemdner = (FOLDER / "chemdner" / "train_mentions.tsv").read_text(encoding="utf-8").splitlines()
-    genes = [name for one in read_marked("BC2GM-IOB", ("devel", "test")) for name in one.names]
+    genes = [name for sentence in read_marked("BC2GM-IOB", ("devel", "test")) for name in sentence.names]
     cases = {
         "chemicals": ([line.split("\t")[-1] for line in chemdner], "BC5CDR-chem-IOB", ("train", "devel", "test")),
         "genes": (genes, "BC2GM-IOB", ("train",)),

@@ -29,7 +29,7 @@ def servers(model: Path, server: tuple[str, ...], name: str = "tiny", data: str 
     columns = ("largest difference, nats", "other ranks", "unscored", "s here", "s there", "answers")
     table = Table("server", "probe", "scores", *columns)
     for probe, options in PROBES.items():
-        for title, url in (one.split("=", 1) for one in server):
+        for title, url in (entry.split("=", 1) for entry in server):
             shared = {"data": data, "limit": limit, "progress": False} | options
             far = {"server": url, "tokenizer": str(model)}
             try:
@@ -38,9 +38,9 @@ def servers(model: Path, server: tuple[str, ...], name: str = "tiny", data: str 
                 shared["score"] = tuple(score for score in shared.get("score", ()) if score != "full")
                 title = f"{title}, without full"  # noqa: PLW2901
                 there, seconds = timed_probe(probe, name, **shared, **far)
-            here, own = timed_probe(probe, str(model), **shared)
+            here, seconds_here = timed_probe(probe, str(model), **shared)
             answers = there.folder.manifest["circumstances"]["journal"]["answers"]
-            table.row(title, probe, *compared(here, there), f"{own:.1f}", f"{seconds:.1f}", answers)
+            table.row(title, probe, *compared(here, there), f"{seconds_here:.1f}", f"{seconds:.1f}", answers)
 
 
 def timed_probe(probe: str, model: str, **options: Any) -> tuple[Any, float]:
@@ -53,9 +53,9 @@ def compared(here: Any, there: Any) -> tuple[object, ...]:
     rows, others = ({key(row): row for row in run.folder.predictions().to_pylist()} for run in (here, there))
     assert rows.keys() == others.keys()
     both = [(rows[at], others[at]) for at in rows if rows[at]["unscored"] is None and others[at]["unscored"] is None]
-    scores = np.concatenate([np.array([one["scores"], other["scores"]], dtype=float) for one, other in both], axis=1)
+    scores = np.concatenate([np.array([left["scores"], right["scores"]], dtype=float) for left, right in both], axis=1)
     scores = scores[:, np.isfinite(scores).all(axis=0)]
-    ranks = sum(one["rank"] != other["rank"] for one, other in both)
+    ranks = sum(left["rank"] != right["rank"] for left, right in both)
     unscored = sum(row["unscored"] is not None for row in others.values())
     return scores.shape[1], f"{np.abs(scores[0] - scores[1]).max():.0e}", f"{ranks} of {len(both)}", unscored
 

@@ -154,8 +154,8 @@ def mutants(source: str, seed: str) -> tuple[int, Iterator[Mutant]]:
     from cosmic_ray.plugins import get_operator
 
     nodes, operators = list(ast_nodes(get_ast(source))), [get_operator(f"core/{name}")() for name in OPERATORS]
-    fits = [(one, sum(len(list(one.mutation_positions(node))) for node in nodes)) for one in operators]
-    places = [(one, number) for one, count in fits for number in range(count)]
+    fits = [(operator, sum(len(list(operator.mutation_positions(node))) for node in nodes)) for operator in operators]
+    places = [(operator, number) for operator, count in fits for number in range(count)]
     random.Random(seed).shuffle(places)
 
     def made() -> Iterator[Mutant]:
@@ -232,12 +232,12 @@ def examine(module: str, tests: str, sample: int | None, end: float, seed: str =
     return ModuleResult(module, places, done - len(survivors), survivors, (time.time() - began) / max(done, 1))
 
 
-def show(one: ModuleResult) -> None:
-    tested = one.killed + len(one.survivors)
-    share = f"{one.killed / tested:.0%}" if tested else "–"
-    seconds = f"{one.seconds:.1f}" if one.seconds == one.seconds else "its tests fail without a change"
-    numbers = f"{one.places:>6} {tested:>7} {one.killed:>6} {len(one.survivors):>8}"
-    print(f"{one.module:40} {numbers} {share:>6} {seconds:>8}", flush=True)
+def show(result: ModuleResult) -> None:
+    tested = result.killed + len(result.survivors)
+    share = f"{result.killed / tested:.0%}" if tested else "–"
+    seconds = f"{result.seconds:.1f}" if result.seconds == result.seconds else "its tests fail without a change"
+    numbers = f"{result.places:>6} {tested:>7} {result.killed:>6} {len(result.survivors):>8}"
+    print(f"{result.module:40} {numbers} {share:>6} {seconds:>8}", flush=True)
 
 
 def main() -> None:
@@ -248,28 +248,33 @@ def main() -> None:
     said.add_argument("--jobs", type=int, default=2)
     said.add_argument("--minutes", type=float, default=120, help="no mutant is begun later")
     said.add_argument("--out", default="mutation.csv")
-    given = said.parse_args()
+    arguments = said.parse_args()
     of = {
-        one: tests for tests, modules in TESTS.items() for one in modules.split() if one.startswith(tuple(given.only))
+        module: tests
+        for tests, modules in TESTS.items()
+        for module in modules.split()
+        if module.startswith(tuple(arguments.only))
     }
-    print(f"a sample: at most {given.sample} mutants of each module" if given.sample else "all mutants")
+    print(f"a sample: at most {arguments.sample} mutants of each module" if arguments.sample else "all mutants")
     print(f"{'module':40} {'places':>6} {'mutants':>7} {'killed':>6} {'survived':>8} {'share':>6} {'seconds each':>8}")
     began, done = time.time(), []
-    with tempfile.TemporaryDirectory() as folder, open(given.out, "w", encoding="utf-8", newline="") as out:
+    with tempfile.TemporaryDirectory() as folder, open(arguments.out, "w", encoding="utf-8", newline="") as out:
         table = csv.writer(out)
         table.writerow(("file:line", "old", "new"))
-        spawn, end = multiprocessing.get_context("spawn"), began + 60 * given.minutes
-        with ProcessPoolExecutor(given.jobs, spawn, initializer=prepare, initargs=(Path(folder),)) as pool:
-            for future in as_completed(pool.submit(examine, one, of[one], given.sample, end, given.seed) for one in of):
+        spawn, end = multiprocessing.get_context("spawn"), began + 60 * arguments.minutes
+        with ProcessPoolExecutor(arguments.jobs, spawn, initializer=prepare, initargs=(Path(folder),)) as pool:
+            for future in as_completed(
+                pool.submit(examine, module, of[module], arguments.sample, end, arguments.seed) for module in of
+            ):
                 done.append(future.result())
                 show(done[-1])
                 at = f"src/{done[-1].module}.py"
                 table.writerows((f"{at}:{mutant.line}", mutant.old, mutant.new) for mutant in done[-1].survivors)
                 out.flush()
-    tested = sum(one.killed + len(one.survivors) for one in done)
-    survivors = [mutant for one in done for mutant in one.survivors]
-    seconds = given.jobs * (time.time() - began) / max(tested, 1)
-    show(ModuleResult("all", sum(one.places for one in done), tested - len(survivors), survivors, seconds))
+    tested = sum(result.killed + len(result.survivors) for result in done)
+    survivors = [mutant for result in done for mutant in result.survivors]
+    seconds = arguments.jobs * (time.time() - began) / max(tested, 1)
+    show(ModuleResult("all", sum(result.places for result in done), tested - len(survivors), survivors, seconds))
 
 
 if __name__ == "__main__":

@@ -160,7 +160,7 @@ def ontoprobe(folder: Path) -> Iterator[Expected]:
 
 def triples(folder: Path) -> Iterator[Expected]:
     for split, names in {"train": ("train",), "dev": ("dev", "valid"), "test": ("test",)}.items():
-        for file in (one for name in names for ending in ("tsv", "txt") for one in files(folder, f"{name}.{ending}")):
+        for file in (path for name in names for ending in ("tsv", "txt") for path in files(folder, f"{name}.{ending}")):
             yield from ((split, *line.split("\t")) for line in text_of(file).split("\n") if line)
 
 

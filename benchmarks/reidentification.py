@@ -125,22 +125,22 @@ class CharacterNgrams(TfIdf):
 
 
 class Pairs(NamedTuple):
-    """Texts (``row``, ascending) and descriptions (``other``) to compare; shape (pairs,)."""
+    """Texts (``row``, ascending) and descriptions (``description``) to compare; shape (pairs,)."""
 
     row: Ints
-    other: Ints
+    description: Ints
 
     def dot(self, texts: Any, descriptions: Any) -> Floats:
         """Multiply sparse rows of both; shape (pairs,)."""
         parts = (slice(start, start + TOGETHER) for start in range(0, len(self.row), TOGETHER))
-        dots = [_total(texts[self.row[part]].multiply(descriptions[self.other[part]])) for part in parts]
+        dots = [_total(texts[self.row[part]].multiply(descriptions[self.description[part]])) for part in parts]
         return np.concatenate([np.zeros(0), *dots])
 
     def rank(self, score: Floats, original: Ints, n: int) -> Places:
         """Place each original by score; all of the n descriptions that are in no pair of a text are equally near."""
-        own = self.other == original[self.row]
+        is_original = self.description == original[self.row]
         wanted = np.full(len(original), -np.inf)
-        wanted[self.row[own]] = score[own]
+        wanted[self.row[is_original]] = score[is_original]
         above = np.bincount(self.row[score > wanted[self.row] + TIED], minlength=len(original))
         tied = np.bincount(self.row[np.abs(score - wanted[self.row]) <= TIED], minlength=len(original))
         return Places(above, np.where(np.isfinite(wanted), tied, n - above))
@@ -168,11 +168,11 @@ class Alignment:
         """Align the texts and descriptions of all pairs; shape (pairs,)."""
         ratios, last = np.zeros(len(pairs.row)), -1
         matcher = SequenceMatcher(None, autojunk=False)
-        for place, (row, other) in enumerate(zip(pairs.row.tolist(), pairs.other.tolist(), strict=True)):
+        for place, (row, description) in enumerate(zip(pairs.row.tolist(), pairs.description.tolist(), strict=True)):
             if row != last:
                 matcher.set_seq2(_words(texts[row]))
                 last = row
-            matcher.set_seq1(self.words[other])
+            matcher.set_seq1(self.words[description])
             ratios[place] = matcher.ratio()
         return ratios
 
@@ -200,9 +200,9 @@ class TrainedRanking:
         first, second = map(words.vectors_of, others)
         self._visible = first.minimum(second).tocsr()
         self._length = np.sqrt(_total(self._visible.multiply(self._visible)))
-        chosen = choose(len(others[0]), TRAINED, seed=1)
-        pairs, features = self._features([others[0][row] for row in chosen.tolist()])
-        is_own = pairs.other == chosen[pairs.row]
+        sample = choose(len(others[0]), TRAINED, seed=1)
+        pairs, features = self._features([others[0][row] for row in sample.tolist()])
+        is_own = pairs.description == sample[pairs.row]
         self._model = None
         if is_own.any() and not is_own.all():
             scale = StandardScaler()
@@ -224,16 +224,16 @@ class TrainedRanking:
         :returns: pairs and their features, shape (pairs, 2 · similarities).
         """
         words, ngrams, visible = self._words.vectors_of(texts), self._ngrams.vectors_of(texts), self._visible
-        known = ((words, self._words.vectors), (ngrams, self._ngrams.vectors), (words, visible))
-        row, other = pairs = Pairs(*np.unique(np.hstack([_nearest(*both, NEAREST) for both in known]), axis=1))
+        spaces = ((words, self._words.vectors), (ngrams, self._ngrams.vectors), (words, visible))
+        row, description = pairs = Pairs(*np.unique(np.hstack([_nearest(*both, NEAREST) for both in spaces]), axis=1))
         sizes = np.array([len(_words(text)) for text in texts], dtype=np.float64)
-        longer = np.log1p(sizes[row]) - np.log1p(self._sizes[other])
+        longer = np.log1p(sizes[row]) - np.log1p(self._sizes[description])
         columns = (
             pairs.dot(words, self._words.vectors),
             pairs.dot(ngrams, self._ngrams.vectors),
-            pairs.dot(words, visible) / np.maximum(self._length[other], TIED),
+            pairs.dot(words, visible) / np.maximum(self._length[description], TIED),
             # Visible words that the text has, as a share; and words of the text that are visible ones.
-            (pairs.dot(words.sign(), visible) + 0.01) / (_total(visible)[other] + 0.01),
+            (pairs.dot(words.sign(), visible) + 0.01) / (_total(visible)[description] + 0.01),
             pairs.dot(words, visible.sign()) / np.maximum(_total(words)[row], TIED),
             self._alignment.ratios(texts, pairs),
             longer,
@@ -256,10 +256,10 @@ def _total(rows: Any) -> Any:
     return np.asarray(rows.sum(axis=1)).ravel()
 
 
-def _nearest(queries: Any, known: Any, most: int) -> Pairs:
+def _nearest(queries: Any, descriptions: Any, most: int) -> Pairs:
     """Find the *most* descriptions of greatest positive similarity for each text."""
-    rows, others, by_unit = [], [], known.T.tocsr()
-    for part in _parts(queries.shape[0], known.shape[0]):
+    rows, others, by_unit = [], [], descriptions.T.tocsr()
+    for part in _parts(queries.shape[0], descriptions.shape[0]):
         near = (queries[part] @ by_unit).tocsr()
         for row, (start, end) in enumerate(pairwise(near.indptr.tolist())):
             score, found = near.data[start:end], near.indices[start:end]
@@ -302,8 +302,8 @@ def _places_by_cosine(queries: Any, vectors: Any, original: Ints) -> Places:
     return Places(above, level)
 
 
-def _parts(queries: int, known: int) -> Iterator[slice]:
-    size = max(1, CELLS // max(known, 1))
+def _parts(queries: int, descriptions: int) -> Iterator[slice]:
+    size = max(1, CELLS // max(descriptions, 1))
     return (slice(start, start + size) for start in range(0, queries, size))
 
 
@@ -354,19 +354,19 @@ class Attacks:
     def places(self, world: KnowledgeGraph, variant: Variant) -> dict[str, Places]:
         """Attack a sample of at most :data:`ATTACKED` entities of a world; return the places by attack."""
         described = self._materials.described
-        chosen = choose(len(described), ATTACKED)
-        texts = take_rows(world.entities.column("description"), described[chosen]).to_pylist()
+        sample = choose(len(described), ATTACKED)
+        texts = take_rows(world.entities.column("description"), described[sample]).to_pylist()
         attacks: list[Attack] = [*self._similarities, self._trained(variant), *self._by_vectors]
-        return {attack.name: attack.places(texts, chosen) for attack in attacks}
+        return {attack.name: attack.places(texts, sample) for attack in attacks}
 
     def _trained(self, variant: Variant) -> TrainedRanking:
         """Train on two worlds of the construction of *variant* with other seeds; relations change no description."""
         parts = variant.parts.replace("r", "")
-        own, others = self._materials, []
-        for seed in (own.seed + 1, own.seed + 2):
-            materials = Materials(own.graph, seed, own.options)
-            other = make_world(Variant(variant.construction, parts) if parts else BASE, materials)
-            others.append(self._texts(other.graph))
+        base, others = self._materials, []
+        for seed in (base.seed + 1, base.seed + 2):
+            materials = Materials(base.graph, seed, base.options)
+            built = make_world(Variant(variant.construction, parts) if parts else BASE, materials)
+            others.append(self._texts(built.graph))
         return TrainedRanking(*self._similarities, others)
 
     def _texts(self, graph: KnowledgeGraph) -> list[str]:

@@ -92,14 +92,16 @@ def made(folder: Path, number: int, queries: pa.Table, candidates: pa.Table, tok
         "gold_scores": [[score] for score in scores[np.arange(count), gold]],
         "gold_tokens": [[tokens] for tokens in 1 + gold % 5],
         "scores": pa.ListArray.from_arrays(ends, scores.ravel()),
-        "top_ids": [[f"{relation}-{place}" for place in own] for relation, own in zip(relations, best, strict=True)],
+        "top_ids": [
+            [f"{relation}-{place}" for place in order] for relation, order in zip(relations, best, strict=True)
+        ],
         "top_scores": np.take_along_axis(scores, best, 1).tolist(),
     }
     if tokens:
         words = [f"word{place}" for place in range(12)]
         log_probs = -random.exponential(3, (count, 2, len(words)))
         values["token_log_probs"] = [
-            [{"id": "any", "tokens": words, "log_probs": own} for own in both] for both in log_probs
+            [{"id": "any", "tokens": words, "log_probs": row} for row in both] for both in log_probs
         ]
     columns = [pa.array(values[name], field.type) if (name := field.name) in values else pa.nulls(count, field.type)
                for field in SCHEMA]  # fmt: skip
@@ -195,6 +197,8 @@ def report(runs: int = 6, tokens: bool = False) -> None:
             print(f"opened in {median(times):.2f} s (median of 3)")
             for tab in ("evidence", "compare"):
                 page = opened(browser, file, tab=tab)
-                rounds = [[(page.evaluate(CHOOSE, own), page.inner_text("#count")) for own in CHOICES] for _ in "123"]
+                rounds = [
+                    [(page.evaluate(CHOOSE, choice), page.inner_text("#count")) for choice in CHOICES] for _ in "123"
+                ]
                 for choice, values in zip(CHOICES, zip(*rounds, strict=True), strict=True):
                     print(f"  {tab} {choice}: {median(took for took, _ in values):.0f} ms; {values[0][1]}")

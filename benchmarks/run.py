@@ -50,7 +50,7 @@ def main() -> None:
     name, *arguments = sys.argv[1:] or ["--help"]
     if name in ("-h", "--help"):
         print(__doc__)
-        public = {name: one.title for name, one in sorted(listed.items()) if not name.startswith("_")}
+        public = {name: benchmark.title for name, benchmark in sorted(listed.items()) if not name.startswith("_")}
         print("\n".join(f"  {name:18} {title}" for name, title in public.items()))
     elif name not in listed:
         sys.exit(f"unknown benchmark {name}; without a name, run.py lists all")

@@ -166,11 +166,11 @@ def in_own_process(kind: str, engine: str, count: int):
     return found
 
 
-def ranks_changed(one: list[float], other: list[float], answers: int) -> str:
+def ranks_changed(left: list[float], right: list[float], answers: int) -> str:
     """How many first answers, and how many ranks of all answers, differ between two lists of scores."""
     import numpy as np
 
-    first, second = (np.array(scores).reshape(-1, answers) for scores in (one, other))
+    first, second = (np.array(scores).reshape(-1, answers) for scores in (left, right))
     places = [np.argsort(np.argsort(-scores, axis=1), axis=1) for scores in (first, second)]
     tops = (first.argmax(1) != second.argmax(1)).sum()
     return f"{tops} of {len(first)} first answers, {(places[0] != places[1]).mean():.0%} of all ranks"
@@ -223,16 +223,16 @@ def main() -> None:
     parser.add_argument("--model", help="folder of a causal model")
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--json", type=Path, help="also keep the numbers here")
-    chosen = parser.parse_args()
-    if chosen.growth:
+    arguments = parser.parse_args()
+    if arguments.growth:
         growth()
         return
-    if chosen.model:
-        os.environ |= {MODEL: chosen.model, "OMP_NUM_THREADS": "1"}
-        chosen.kind = ["causal"]
-    found = {kind: compare(kind, chosen.queries) for kind in chosen.kind or ENGINES}
-    if chosen.json:
-        chosen.json.write_text(json.dumps(found, indent=2))
+    if arguments.model:
+        os.environ |= {MODEL: arguments.model, "OMP_NUM_THREADS": "1"}
+        arguments.kind = ["causal"]
+    found = {kind: compare(kind, arguments.queries) for kind in arguments.kind or ENGINES}
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found, indent=2))
 
 
 if __name__ == "__main__":

@@ -67,14 +67,14 @@ def main() -> None:
     parser.add_argument("--relation", required=True)
     parser.add_argument("--before", type=Path, default=None)
     parser.add_argument("--times", type=int, default=3)
-    chosen = parser.parse_args()
-    words = ["--model", chosen.model, "--data", chosen.data]
-    query = [*words, "--relations", chosen.relation, "--templates", "0", "--limit", "1"]
-    several = [*words, "--relations", chosen.relation, "--templates", "0,1", "--limit", "2"]
-    trees = {"before": chosen.before, "now": HERE} if chosen.before else {"now": HERE}
+    arguments = parser.parse_args()
+    words = ["--model", arguments.model, "--data", arguments.data]
+    query = [*words, "--relations", arguments.relation, "--templates", "0", "--limit", "1"]
+    several = [*words, "--relations", arguments.relation, "--templates", "0,1", "--limit", "2"]
+    trees = {"before": arguments.before, "now": HERE} if arguments.before else {"now": HERE}
     for tree in trees.values():
         once(tree, query, several)
-    rounds = [{name: once(tree, query, several) for name, tree in trees.items()} for _ in range(chosen.times)]
+    rounds = [{name: once(tree, query, several) for name, tree in trees.items()} for _ in range(arguments.times)]
     print("| command | tree | sign of life, s | end, s | CPU, s |\n|---|---|---:|---:|---:|")
     for command in rounds[0]["now"]:
         for tree in trees:

@@ -36,16 +36,16 @@ def main() -> None:
     said = argparse.ArgumentParser(description="Count the files that one query goes through.")
     said.add_argument("--data", default="geography", help="BEAR's folder, or any other data")
     said.add_argument("--pairs", action="store_true", help="list files and pairs")
-    given = said.parse_args()
+    arguments = said.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         make_model(Path(folder) / "gpt2")
         command = [
-            *("probe", "statement", "--model", f"{folder}/gpt2", "--data", given.data, "--limit", "1"),
+            *("probe", "statement", "--model", f"{folder}/gpt2", "--data", arguments.data, "--limit", "1"),
             *("--out", f"{folder}/run"),
         ]
         pairs = walked(lambda: call(command))
     files = {file for pair in pairs for file in pair}
-    if given.pairs:
+    if arguments.pairs:
         print("\n".join(f"{caller} → {called}" for caller, called in sorted(pairs)), "", *sorted(files), sep="\n")
     rooms = Counter(file.partition("/")[0] for file in files)
     print(f"{len(files)} files, {len(pairs)} pairs of files; {', '.join(f'{r} {n}' for r, n in rooms.most_common())}")

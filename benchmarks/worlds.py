@@ -139,8 +139,8 @@ def _worlds(data: Path, out: Path, variants: str) -> None:
     cpu = time.process_time()
     graph, read = timed(lambda: fathom.read_data(data).graph)
     text = int(pc.sum(pc.binary_length(graph.entities.column("description"))).as_py() or 0)
-    chosen = THIRTEEN if variants == "all" else parse_variants(variants.split(","))
-    built, building = timed(lambda: build_worlds(graph, out, chosen, name=data.name))
+    selected = THIRTEEN if variants == "all" else parse_variants(variants.split(","))
+    built, building = timed(lambda: build_worlds(graph, out, selected, name=data.name))
     mentions = max((world["counts"].get("mentions_found", 0) for world in built), default=0)
     counts = f"{len(graph.entities):,} | {len(graph):,} | {text / 1e6:,.1f} | {mentions:,} | {len(built)}"
     times = f"{read.clock:.1f} | {building.clock:.1f} | {1e9 * building.clock / max(text, 1):.0f}"

@@ -11,7 +11,7 @@ from fathom.base.progress import Progress, shown
 from fathom.data.fetch_model import fetch_model, model_folder, packaged_model
 from fathom.data.options import FetchModelOptions
 from fathom.data.queries import QuerySet
-from fathom.engine.models.base import Attention
+from fathom.engine.models.base import Attention, Model
 from fathom.engine.models.hub import LIBRARIES
 from fathom.plans.forecast import forecast_steps
 from fathom.plans.steps import Opened, ProbeStep
@@ -70,7 +70,7 @@ def forecast_demo(name: str, draw: Callable[[int], QuerySet], out: Path, progres
     return forecast_steps(_steps(name, forecaster.shape(name, RANKING), draw, out), "demo", forecaster, progress)
 
 
-def _steps(name: str, model: Any, draw: Callable[[int], QuerySet], out: Path) -> list[ProbeStep]:
+def _steps(name: str, model: Model, draw: Callable[[int], QuerySet], out: Path) -> list[ProbeStep]:
     folder = folder_names([name])[0]
     steps = [ProbeStep(out, f"{folder}/statement", "statement", name, draw(RANKED), RANKING)]
     if model.attention is not Attention.BIDIRECTIONAL:

@@ -69,7 +69,7 @@ class PlanResult(Tabular):
     def lines(self) -> list[str]:
         """A line for each table, with its file, then the conclusions."""
         made = [StudyResult(RUNS, [self.runs] if self.runs else ()), *self.studies, *self.papers]
-        tables = [(one.name, table) for one in made for table in one.tables]
+        tables = [(result.name, table) for result in made for table in result.tables]
         return [f"{name}: {table.title}, rows: {len(table.rows)}" for name, table in tables] + self.answer
 
     @property
@@ -177,7 +177,7 @@ def _by_names_of_plan(table: Table, members: Sequence[tuple[PlannedStep, StepSta
         for run, state in members
         if state.run is not None and "data" in run.keys
     )
-    names = {folder: own[0] for folder, own in named.items() if len(set(own)) == 1}
+    names = {folder: of_folder[0] for folder, of_folder in named.items() if len(set(of_folder)) == 1}
     rows = [
         tuple(
             names.get(str(cell), cell) if name == "data" else cell

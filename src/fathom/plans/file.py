@@ -62,10 +62,10 @@ class Plan(NamedTuple):
 
     def only(self, names: Sequence[str]) -> Plan:
         """Return the part that makes some tables. :raises BadInput: a table that it cannot make."""
-        known = {table.name: table for table in self.tables}
-        unknown = [f"--only {name}: {nearest(name, known)}" for name in names if name not in known]
+        by_name = {table.name: table for table in self.tables}
+        unknown = [f"--only {name}: {nearest(name, by_name)}" for name in names if name not in by_name]
         refuse([*unknown, *self.missing] if unknown else ())
-        tables = [known[name] for name in names]
+        tables = [by_name[name] for name in names]
         needed = {table.part.study for table in tables}
         studies = [study for study in self.studies if needed & {study.study.name, study.name.partition("/")[0]}]
         runs = {run for table in tables for runs in table.runs.values() for run in runs}
@@ -213,8 +213,8 @@ class PlannedRuns:
             merged[ADDED] = self._place_of(merged[ADDED], (*where, ADDED))
         for where, name in ((place, name) for name in FOR_ALL for place, layer in layers if name in layer):
             self.faults.add((*where, name), f"it is for all runs: give --{name} to fathom plan")
-        given = with_paths(entry.options, merged, self.base) | dict.fromkeys(["part"])
-        return self.parse(entry.options, f"{entry.name} probe", given, layers)
+        settings = with_paths(entry.options, merged, self.base) | dict.fromkeys(["part"])
+        return self.parse(entry.options, f"{entry.name} probe", settings, layers)
 
     def _place_of(self, named: Given, where: Where) -> str | None:
         """Return where the data of ``{data: NAME}`` lie; None, with a fault, if the plan has none of this name."""
@@ -224,11 +224,11 @@ class PlannedRuns:
         return None
 
     def parse(
-        self, kind: type[Options], what: str, given: Given, layers: Sequence[tuple[Where, Given]]
+        self, kind: type[Options], what: str, settings: Given, layers: Sequence[tuple[Where, Given]]
     ) -> Options | None:
         """Parse options of a run; None, with faults at the last layer that has them, if some are wrong."""
         try:
-            return options_of(kind, given)
+            return options_of(kind, settings)
         except ValidationError as error:
             for name, fault in option_faults(kind, error):
                 where = next((place for place, layer in reversed(layers) if name in layer), ())

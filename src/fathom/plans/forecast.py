@@ -18,6 +18,7 @@ from fathom.store.folder import RunFolder
 from fathom.studies import MODEL, Study
 
 if TYPE_CHECKING:
+    from fathom.probes.options import ProbeOptions
     from fathom.probes.run.forecast import Forecaster
 
 FINISHED, CHANGED = "finished", "changed: needs --redo"
@@ -93,7 +94,7 @@ def forecast_steps(
 
 
 def forecast_study(
-    study: Study, models: Sequence[str], data: str, options: Any, out: Path, progress: Progress = unseen
+    study: Study, models: Sequence[str], data: str, options: ProbeOptions, out: Path, progress: Progress = unseen
 ) -> Table:
     """Estimate the runs of a study of models that are left, without weights.
 

@@ -156,19 +156,19 @@ def _fill_data(content: Given, places: Mapping[str, str], limit: int | None) -> 
     """Set places and limits of data, and remove those that are not here. :returns: their needs, by name."""
     planned: dict[str, Given] = content["data"]
     of_catalogue = {name: str(part.get("needs", {}).get("entry")) for name, part in planned.items()}
-    known = [*planned, *dict.fromkeys(filter(catalogue().get, of_catalogue.values()))]
+    names = [*planned, *dict.fromkeys(filter(catalogue().get, of_catalogue.values()))]
     refuse(
-        f"--data {name}: expected NAME=FOLDER, NAME one of {', '.join(known)}" for name in places if name not in known
+        f"--data {name}: expected NAME=FOLDER, NAME one of {', '.join(names)}" for name in places if name not in names
     )
     missing: dict[str, Given] = {}
     published: dict[Path, str] = {}
     for name, part in list(planned.items()):
         needs, entry = part.pop("needs", {}), of_catalogue[name]
-        own = part["data"]
-        inside = str(Path(places[entry]) / Path(own).relative_to(entry)) if entry in places else own
+        folder = part["data"]
+        inside = str(Path(places[entry]) / Path(folder).relative_to(entry)) if entry in places else folder
         part["data"] = absolute(places.get(name, inside))
-        if name in places and published.setdefault(Path(part["data"]).resolve(), own) != own:
-            raise BadInput(f"--data {name}={places[name]}: another name has the same folder: give {own} its own")
+        if name in places and published.setdefault(Path(part["data"]).resolve(), folder) != folder:
+            raise BadInput(f"--data {name}={places[name]}: another name has the same folder: give {folder} its own")
         part.update({} if limit is None else {"limit": limit})
         try:
             locate(part["data"])

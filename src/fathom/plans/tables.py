@@ -164,7 +164,7 @@ def _of_papers_data(
     chance: dict[tuple[Key, str], float | None] = {}
     for key, row in zip(_keys_of(table, planned.part.rows), table.objects(), strict=True):
         about = {name: row[name] for name in ("model", "data") if name in row}
-        of_row = [own for keys, own in is_own if about.items() <= keys.items()]
+        of_row = [is_match for keys, is_match in is_own if about.items() <= keys.items()]
         if of_row and all(of_row):
             chance |= dict.fromkeys(((key, name) for name in table.columns), planned.part.chance)
     return chance
@@ -264,20 +264,20 @@ def with_paper(
     last = {[name, *table.numbers.get(name, ())][-1]: name for name in printed}
     columns = [column for name in names for column in (name, *([f"{last[name]} {PAPER}"] if name in last else []))]
     cells = []
-    for key, own, of_paper in zip(keyed, table.rows, values, strict=True):
-        row: Row = dict(zip(names, own, strict=True))
-        known = {
+    for key, row_cells, of_paper in zip(keyed, table.rows, values, strict=True):
+        row: Row = dict(zip(names, row_cells, strict=True))
+        comparable = {
             name: value
             for name in printed
             if (value := of_paper[name]) is not None and row[name] is not None and SPREAD not in name
         }
-        compared = {name: value for name, value in known.items() if (key, name) in chance}
+        compared = {name: value for name, value in comparable.items() if (key, name) in chance}
         verdicts = {
             "differs": [name for name, value in compared.items() if not _is_near(part, row[name], value)],
             "no better than chance": [name for name in compared if _has(table, row, name, chance[key, name])],
         }
         texts = [f"{verdict}: {', '.join(of)}" for verdict, of in verdicts.items() if of]
-        verdict = "; ".join(texts) or "agrees" if compared else "other data" if known else None
+        verdict = "; ".join(texts) or "agrees" if compared else "other data" if comparable else None
         row |= {f"{name} {PAPER}": _like(row[name], of_paper[name]) for name in printed}
         cells.append((*(row[name] for name in columns), verdict))
     formats = {f"{name} {PAPER}": table.formats[name] for name in printed if name in table.formats}
@@ -312,5 +312,5 @@ def _tolerance(part: TablePart) -> str:
     ways = [f"{part.tolerance:g}"] * (part.tolerance > 0) + [f"{100 * part.relative:.0f} %"] * (part.relative > 0)
     below = f", below {100 * SMALL:.0f} % in proportion" if part.tolerance and not part.statistics else ""
     within = f"agrees: within {' or '.join(ways) or 'rounding'} of the paper's value{below}"
-    other = "other data: a sample, or another or an unknown number of facts or candidates"
-    return within if part.statistics else f"{within}; {other}; no better than chance: the interval contains it"
+    other_data = "other data: a sample, or another or an unknown number of facts or candidates"
+    return within if part.statistics else f"{within}; {other_data}; no better than chance: the interval contains it"

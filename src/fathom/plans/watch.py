@@ -29,7 +29,7 @@ _SIZES = ("model_type", "hidden_size", "num_hidden_layers", "num_attention_heads
 
 
 def write_plan(
-    checkpoints: Sequence[str], data: str, out: Path, probe: str = "", tokenizer: str | None = None, **options: Any
+    checkpoints: Sequence[str], data: str, out: Path, probe: str = "", tokenizer: str | None = None, **options: object
 ) -> tuple[Path, list[str]]:
     """Write the plan of a training's checkpoints into *out*, an ordinary file for ``fathom plan``.
 
@@ -54,7 +54,7 @@ def write_plan(
         RUNS: content["runs"][RUNS] | {name: value for name, value in settings.items() if value is not None}
     }
     content["data"] = {"data": absolute(data)}
-    earlier = {name: one for name, one in _evaluated(out).items() if one not in models.values()}
+    earlier = {name: entry for name, entry in _evaluated(out).items() if entry not in models.values()}
     content["models"] = earlier | models
     return write_plan_file(content, out, grows="models"), [*notes, *_gaps([*earlier, *names], expanded)]
 
@@ -107,7 +107,7 @@ def _evaluated(out: Path) -> dict[str, Any]:
     file = out / WRITTEN_PLAN
     models: Mapping[str, Any] = read_yaml(file).get("models", {}) if file.is_file() else {}
     runs = {name: RunFolder(out / "runs" / RUNS / name / "data") for name in models}
-    return {name: one for name, one in models.items() if runs[name].has_manifest() and runs[name].is_complete()}
+    return {name: entry for name, entry in models.items() if runs[name].has_manifest() and runs[name].is_complete()}
 
 
 def _gaps(names: Sequence[str], expanded: Sequence[str]) -> list[str]:

@@ -77,9 +77,9 @@ def alterations(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster:
     :raises BadInput: two unmodified runs, no fact in common, or other candidates.
     """
     results = []
-    for own in grouped((_identity(one), one) for one in read_all_facts(runs, scoring, cluster, None)).values():
-        plain = [outcome for outcome in own if outcome.alteration == UNALTERED]
-        altered = [outcome for outcome in own if outcome.alteration != UNALTERED]
+    for outcomes in grouped((_identity(run), run) for run in read_all_facts(runs, scoring, cluster, None)).values():
+        plain = [outcome for outcome in outcomes if outcome.alteration == UNALTERED]
+        altered = [outcome for outcome in outcomes if outcome.alteration != UNALTERED]
         if len(plain) > 1 and altered:
             raise BadInput(
                 f"{plain[0].path} and {plain[1].path} are both unmodified runs of {plain[0].model} on {plain[0].data}: "
@@ -88,33 +88,35 @@ def alterations(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster:
         if plain and altered:
             first = _first_template(plain[0])
             baselines = RunBaselines(first)
-            results += [_alteration(other, first, baselines) for other in altered]
+            results += [_alteration(outcome, first, baselines) for outcome in altered]
     return results
 
 
 def altered_claims(lines: Sequence[Alteration]) -> list[Claim]:
     """Declare, for misprimed and negated runs, that the model follows keywords, and that it does not."""
     claims = []
-    for one in lines:
-        if one.how == MISPRIMED and one.more:
-            anyway, chance = one.more
-            most = max(one.more, key=lambda number: number.value)
+    for line in lines:
+        if line.how == MISPRIMED and line.more:
+            anyway, chance = line.more
+            most = max(line.more, key=lambda number: number.value)
             follows = [
                 Contrast("takes the prime more often than without it", anyway, 1),
                 Contrast("takes the prime more often than by chance", chance, 1),
             ]
             slack = estimates.against_value(most, SLACK)
             less = Contrast(f"takes the prime less than {100 * SLACK:.0f} % more often", slack, -1)
-            claims += _both(one, follows, [less, _keeps(one)])
-        elif one.how == NEGATED:
-            follows = [*one.knows, Contrast("keeps more known answers than it changes", one.over_half, 1, NO_KNOWN)]
-            others = [other for other in lines if other.how != NEGATED and other.asked == one.asked]
+            claims += _both(line, follows, [less, _keeps(line)])
+        elif line.how == NEGATED:
+            follows = [*line.knows, Contrast("keeps more known answers than it changes", line.over_half, 1, NO_KNOWN)]
+            others = [second for second in lines if second.how != NEGATED and second.asked == line.asked]
             keeps = max(
-                map(_keeps, others), key=lambda one: one.estimate.value if one.estimate else -np.inf, default=_NOT_KEPT
+                map(_keeps, others),
+                key=lambda contrast: contrast.estimate.value if contrast.estimate else -np.inf,
+                default=_NOT_KEPT,
             )
-            own = one.over_half
-            changes = Contrast("changes more known answers than it keeps", own, -1, NO_KNOWN)
-            claims += _both(one, follows, [changes, keeps])
+            over_half = line.over_half
+            changes = Contrast("changes more known answers than it keeps", over_half, -1, NO_KNOWN)
+            claims += _both(line, follows, [changes, keeps])
     return claims
 
 
@@ -123,13 +125,13 @@ _NOT_KEPT = Contrast(
 )
 
 
-def _both(one: Alteration, follows: Sequence[Contrast], does_not: Sequence[Contrast]) -> list[Claim]:
-    about = f"{one.asked[0]} on {one.asked[1]}, {one.how}"
-    return [Claim(f"{about}: {FOLLOWS}", tuple(follows)), Claim(f"{about}: {DOES_NOT}", (*one.knows, *does_not))]
+def _both(line: Alteration, follows: Sequence[Contrast], does_not: Sequence[Contrast]) -> list[Claim]:
+    about = f"{line.asked[0]} on {line.asked[1]}, {line.how}"
+    return [Claim(f"{about}: {FOLLOWS}", tuple(follows)), Claim(f"{about}: {DOES_NOT}", (*line.knows, *does_not))]
 
 
-def _keeps(one: Alteration) -> Contrast:
-    return Contrast(f"keeps most known answers when {one.how}", one.over_half, 1, NO_KNOWN)
+def _keeps(line: Alteration) -> Contrast:
+    return Contrast(f"keeps most known answers when {line.how}", line.over_half, 1, NO_KNOWN)
 
 
 def _first_template(plain: RunFacts) -> RunFacts:
@@ -155,12 +157,12 @@ def _alteration(altered: RunFacts, plain: RunFacts, baselines: RunBaselines) -> 
     same[altered.at(facts)] = [
         sum(share * after[fact].get(id_, 0.0) for id_, share in before[fact].items()) for fact in facts
     ]
-    primes, known = _primes(altered, facts), baselines.known(facts)
+    primes, known_facts = _primes(altered, facts), baselines.known(facts)
     hits = [altered.hits(1), plain.hits(1)]
     over_half = None
-    if known:
-        at, name = altered.at(known), "same answer of the known − ½"
-        share = estimates.mean(same[at], altered.sample(known), altered.recipe(name))
+    if known_facts:
+        at, name = altered.at(known_facts), "same answer of the known − ½"
+        share = estimates.mean(same[at], altered.sample(known_facts), altered.recipe(name))
         over_half = estimates.against_value(share, MOST)
     claim = baselines.claim(1, facts)
     primed, more = _primed(altered, plain, primes, firsts) if primes else (dict.fromkeys(OF_PRIMES), ())
@@ -175,7 +177,7 @@ def _alteration(altered: RunFacts, plain: RunFacts, baselines: RunBaselines) -> 
         "altered accuracy": altered.mean(ACCURACY, hits[0], facts),
         "change": difference(ACCURACY, altered, plain, hits, facts),
         "same answer": altered.mean("same answer", same, facts),
-        "same of known": altered.mean("same answer of the known", same, known) if known else None,
+        "same of known": altered.mean("same answer of the known", same, known_facts) if known_facts else None,
         **primed,
     }
     return Alteration(numbers, over_half, more, claim.contrasts if claim else ())
@@ -197,8 +199,8 @@ def _first_answers(outcome: RunFacts) -> Firsts:
 
 
 def _primes(altered: RunFacts, facts: Sequence[str]) -> dict[str, str]:
-    known, of_query = set(facts), zip(altered.facts, altered.queries, strict=True)
-    primes = ((fact, altered.rows.text_of(query, PRIME)) for fact, query in of_query if fact in known)
+    common, of_query = set(facts), zip(altered.facts, altered.queries, strict=True)
+    primes = ((fact, altered.rows.text_of(query, PRIME)) for fact, query in of_query if fact in common)
     return {fact: prime for fact, prime in primes if prime}
 
 
@@ -211,8 +213,8 @@ def _primed(
     """
     name, facts = "answers the prime", list(primes)
     before, after = columns = [np.full(len(side.facts), np.nan) for side in (plain, altered)]
-    for side, own, values in zip((plain, altered), firsts, columns, strict=True):
-        values[side.at(facts)] = [own[fact].get(prime, 0.0) for fact, prime in primes.items()]
+    for side, answers, values in zip((plain, altered), firsts, columns, strict=True):
+        values[side.at(facts)] = [answers[fact].get(prime, 0.0) for fact, prime in primes.items()]
     chance = _share_of_others_primes(altered, primes, firsts[1])
     shares = altered.mean(name, after, facts), plain.mean(name, before, facts), altered.mean(name, chance, facts)
     more = (
@@ -227,11 +229,11 @@ def _share_of_others_primes(outcome: RunFacts, primes: dict[str, str], firsts: F
     shares = np.full(len(outcome.facts), np.nan)
     facts = list(primes)
     relations, golds = outcome.relations_of(facts), outcome.gold_ids_of(facts)
-    called = {relation: Counter(own) for relation, own in grouped(zip(relations, primes.values(), strict=True)).items()}
+    called = {relation: Counter(ids) for relation, ids in grouped(zip(relations, primes.values(), strict=True)).items()}
     for fact, relation, gold in zip(facts, relations, golds, strict=True):
-        own, prime = called[relation], primes[fact]
-        wrong = own.total() - 1 - sum(own[id_] for id_ in gold)
-        taken = sum(share * (own[id_] - (id_ == prime)) for id_, share in firsts[fact].items() if id_ not in gold)
+        times, prime = called[relation], primes[fact]
+        wrong = times.total() - 1 - sum(times[id_] for id_ in gold)
+        taken = sum(share * (times[id_] - (id_ == prime)) for id_, share in firsts[fact].items() if id_ not in gold)
         shares[outcome.place[fact]] = taken / wrong if wrong else 0.0
     return shares
 
@@ -242,6 +244,6 @@ def altered_table(lines: Sequence[Alteration]) -> Table:
         "change: altered minus unmodified, paired by fact; same of known: of facts that no baseline has right",
         "prime: first answers that are the prime; anyway: without it; by chance: the primes of other facts",
     ]
-    rows, hidden = [one.numbers for one in lines], ("data", "reading", "path", "p")
+    rows, hidden = [line.numbers for line in lines], ("data", "reading", "path", "p")
     table = Table.of(rows, "altered sentences", notes, main="change", hidden=hidden)
     return table.without_empty("same of known", *OF_PRIMES)

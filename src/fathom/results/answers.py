@@ -107,7 +107,7 @@ def _error(rows: Rows, place: int) -> tuple[Cell, ...]:
     cells: list[Cell] = [rows.scoring[place], rows.relations[query], rows.query_ids[query], int(rows.template[place])]
     for answer in (first, gold):
         text = prompt.replace(ANSWER, names[answer])
-        better, equal = (np.count_nonzero(own) for own in (scores > scores[answer], scores == scores[answer]))
+        better, equal = (np.count_nonzero(mask) for mask in (scores > scores[answer], scores == scores[answer]))
         cells += [
             capitalized(text) if capitalize and prompt.startswith(ANSWER) else text,
             float(better + (equal + 1) / 2),
@@ -205,11 +205,10 @@ def tidy_table(run: RunFolder) -> pa.Table:
     rows = Rows(run)
     places = range(len(rows.query))
     queries = rows.query.tolist()
-    names = {space: dict(zip(*own, strict=True)) for space, own in rows.candidates.items()}
 
     def named(query: int, ids: Sequence[str]) -> str:
-        own = names.get(rows.spaces[query] or "", {})
-        return "; ".join(own.get(id_, id_) for id_ in ids)
+        name_by_id = rows.names.get(rows.spaces[query] or "", {})
+        return "; ".join(name_by_id.get(id_, id_) for id_ in ids)
 
     columns: dict[str, Sequence[Any]] = {
         "query_id": [rows.query_ids[query] for query in queries],
@@ -308,12 +307,12 @@ def _asked(rows: Rows, scoring: str, over: str) -> tuple[dict[int, dict[str, lis
         if ranking is None or values == [NONE]:
             continue
         fact = query if over == TEMPLATE else int(rows.unit[query])
-        own = rankings.setdefault(fact, {})
-        if any(other.ids != ranking.ids for others in own.values() for other in others):
+        by_value = rankings.setdefault(fact, {})
+        if any(earlier.ids != ranking.ids for others in by_value.values() for earlier in others):
             unlike.add(fact)
         for value in values:
-            own.setdefault(value, []).append(ranking)
-    return {fact: own for fact, own in rankings.items() if fact not in unlike}, len(unlike)
+            by_value.setdefault(value, []).append(ranking)
+    return {fact: by_value for fact, by_value in rankings.items() if fact not in unlike}, len(unlike)
 
 
 def _ranking(rows: Rows, place: int) -> _Ranking | None:
@@ -328,9 +327,13 @@ def _ranking(rows: Rows, place: int) -> _Ranking | None:
 
 def _pairs(asked: Mapping[int, Mapping[str, Sequence[_Ranking]]]) -> dict[tuple[str, str], dict[int, _Compared]]:
     """Compare each two values, in order of appearance, by fact."""
-    values = dict.fromkeys(value for own in asked.values() for value in own)
+    values = dict.fromkeys(value for by_value in asked.values() for value in by_value)
     pairs = {
-        pair: {fact: _compared(*(own[value] for value in pair)) for fact, own in asked.items() if {*pair} <= own.keys()}
+        pair: {
+            fact: _compared(*(by_value[value] for value in pair))
+            for fact, by_value in asked.items()
+            if {*pair} <= by_value.keys()
+        }
         for pair in combinations(values, 2)
     }
     return {pair: compared for pair, compared in pairs.items() if compared}
@@ -338,19 +341,19 @@ def _pairs(asked: Mapping[int, Mapping[str, Sequence[_Ranking]]]) -> dict[tuple[
 
 def _compared(first: Sequence[_Ranking], second: Sequence[_Ranking]) -> _Compared:
     """Average over each ranking of the one and each of the other."""
-    both = [(one, other) for one in first for other in second]
+    both = [(left, right) for left in first for right in second]
     return (
-        float(np.mean([rankc(one.best, other.best) for one, other in both])),
+        float(np.mean([rankc(left.best, right.best) for left, right in both])),
         rankc_by_chance(len(first[0].ids)),
-        float(consistency([[one.tops, other.tops] for one, other in both]).mean()),
+        float(consistency([[left.tops, right.tops] for left, right in both]).mean()),
     )
 
 
 def _lines(
     rows: Rows, scoring: str, over: str, pairs: Mapping[tuple[str, str], Mapping[int, _Compared]]
 ) -> list[dict[str, Cell | Estimate]]:
-    every = grouped((fact, one) for compared in pairs.values() for fact, one in compared.items())
-    means = {fact: tuple(np.mean(own, axis=0).tolist()) for fact, own in every.items()}
+    every = grouped((fact, numbers) for compared in pairs.values() for fact, numbers in compared.items())
+    means = {fact: tuple(np.mean(of_fact, axis=0).tolist()) for fact, of_fact in every.items()}
     lines = [_line(rows, scoring, over, (ALL, ""), means)] if len(pairs) != 1 else []
     return [*lines, *(_line(rows, scoring, over, pair, compared) for pair, compared in pairs.items())]
 

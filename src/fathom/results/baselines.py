@@ -73,7 +73,7 @@ def above_chance(name: str, compared: Sequence[BaselineComparison], missing: str
 
     :param missing: why a baseline that the claim needs was not computed.
     """
-    contrasts = [Contrast(one.baseline, one.difference, 1, optional=True) for one in compared]
+    contrasts = [Contrast(comparison.baseline, comparison.difference, 1, optional=True) for comparison in compared]
     if missing:
         contrasts.append(Contrast(FREQUENCY, None, 1, missing))
     return Claim(name, tuple(contrasts)) if contrasts else None
@@ -99,9 +99,9 @@ def strongest_columns(best: BaselineComparison | None) -> tuple[str | None, floa
 
 def which_is_above(decisions: Sequence[Decision | None], names: tuple[str, str]) -> str | None:
     """Return which of two models is above the baselines: "both", "neither" or its name; None where that is unknown."""
-    if any(one is None or one.word not in (SIGNIFICANT, OPPOSITE, NO_DIFFERENCE) for one in decisions):
+    if any(decision is None or decision.word not in (SIGNIFICANT, OPPOSITE, NO_DIFFERENCE) for decision in decisions):
         return None
-    holds = [one is not None and one.holds for one in decisions]
+    holds = [decision is not None and decision.holds for decision in decisions]
     if holds[0] == holds[1]:
         return "both" if holds[0] else "neither"
     return names[0] if holds[0] else names[1]
@@ -119,9 +119,9 @@ class BaselineRanks:
         self._ranks = ranks
 
     def hits(self, k: int) -> Floats:
-        known = ~np.isnan(self._ranks[0])
-        hits = np.full(len(known), np.nan)
-        hits[known] = hits_at_k(self._ranks[0, known], self._ranks[1, known], k)
+        ranked = ~np.isnan(self._ranks[0])
+        hits = np.full(len(ranked), np.nan)
+        hits[ranked] = hits_at_k(self._ranks[0, ranked], self._ranks[1, ranked], k)
         return hits
 
     def reciprocal(self) -> Floats:
@@ -186,8 +186,8 @@ def compare_baselines(
     if not metric.has_baselines:
         return ()
     each = (
-        (name, against_baseline(rows, metric, asked, metric.columns(one)[0], name, fixed=name == RANDOM))
-        for name, one in ranked.items()
+        (name, against_baseline(rows, metric, asked, metric.columns(ranks)[0], name, fixed=name == RANDOM))
+        for name, ranks in ranked.items()
     )
     return tuple(BaselineComparison(name, *values) for name, values in each if values is not None)
 
@@ -215,21 +215,21 @@ class RunBaselines:
         :param sample: how the facts were drawn, if already known.
         """
         side, results = part or self._facts, []
-        own, cut = side.hits(k)[side.at(facts)], "accuracy" if k == 1 else f"hits@{k}"
+        hits, cut = side.hits(k)[side.at(facts)], "accuracy" if k == 1 else f"hits@{k}"
         for name, values in self.hits(k, side).items():
             others = values[side.at(facts)]
-            both = ~np.isnan(own + others)
+            both = ~np.isnan(hits + others)
             if both.any():
                 drawn = sample.only(both) if sample else side.sample(list(compress(facts, both)))
                 line = side.recipe(f"{cut}{MINUS}{name}")
                 fixed = name == RANDOM
-                compared = estimates.over_baseline(own[both], others[both], drawn, line, fixed=fixed)
+                compared = estimates.over_baseline(hits[both], others[both], drawn, line, fixed=fixed)
                 results.append(BaselineComparison(name, *compared))
         return results
 
     def strongest(self, k: int, facts: Sequence[str]) -> BaselineComparison | None:
         """Return the baseline with most hits; None where none is known."""
-        return max(self.compare(k, facts), key=lambda one: one.value, default=None)
+        return max(self.compare(k, facts), key=lambda comparison: comparison.value, default=None)
 
     def claim(self, k: int, facts: Sequence[str]) -> Claim | None:
         """Return the claim that Hits@k of these facts is above every baseline."""
@@ -256,11 +256,11 @@ def _by_majority(rows: Rows) -> Floats:
         of_fact = grouped((int(rows.unit[query]), answer) for query in queries for answer in rows.gold[query])
         spaces = {space: _TimesRight(counts, rows, space) for space in {rows.spaces[query] for query in queries}}
         for query in queries if len(of_fact) > 1 else ():
-            golds, known = rows.gold[query], _filtered(rows, query)
+            golds, filtered = rows.gold[query], _filtered(rows, query)
             ranked = _ranked(rows, first.get(query))
-            if ranked is not None and known is not None:
+            if ranked is not None and filtered is not None:
                 others = spaces[rows.spaces[query]].without(of_fact.get(int(rows.unit[query]), ()))
-                ranks[:, query] = others.ranks(golds, {*golds, *known}, ranked)
+                ranks[:, query] = others.ranks(golds, {*golds, *filtered}, ranked)
     return ranks
 
 
@@ -322,10 +322,10 @@ def _by_names(rows: Rows) -> Floats:
     for places in grouped((_asked_alike(rows, place), place) for place in scored if len(rows.scores(place))).values():
         scores = np.stack([rows.scores(place) for place in places])
         if len(places) > 1:
-            known = [_filtered(rows, query) for query in rows.query[places].tolist()]
-            filtered = [rows.candidate_places(place, ids or ()) for place, ids in zip(places, known, strict=True)]
+            answers = [_filtered(rows, query) for query in rows.query[places].tolist()]
+            filtered = [rows.candidate_places(place, ids or ()) for place, ids in zip(places, answers, strict=True)]
             ranks[:, places] = _ranks_of_means(scores, [rows.gold_places(place) for place in places], filtered)
-            ranks[:, [place for place, ids in zip(places, known, strict=True) if ids is None]] = np.nan
+            ranks[:, [place for place, ids in zip(places, answers, strict=True) if ids is None]] = np.nan
     return ranks
 
 
@@ -357,22 +357,22 @@ def _ranks_of_means(scores: Floats, golds: Sequence[Sequence[int]], filtered: Se
     """:param scores: shape (n, candidates), infinite if not ranked.
     :param golds: places of each query's gold answers; *filtered* of other answers to exclude.
     :returns: ranks before and after ties, shape (2, n)."""
-    known = np.isfinite(scores)
-    filled = np.where(known, scores, 0.0)
-    count = known.sum(axis=0) - known
-    known &= count > 0
-    means = np.divide(filled.sum(axis=0) - filled, count, out=np.full(scores.shape, -np.inf), where=known)
+    ranked = np.isfinite(scores)
+    filled = np.where(ranked, scores, 0.0)
+    count = ranked.sum(axis=0) - ranked
+    ranked &= count > 0
+    means = np.divide(filled.sum(axis=0) - filled, count, out=np.full(scores.shape, -np.inf), where=ranked)
     right = np.zeros(scores.shape, dtype=bool)
-    for own, gold in zip(right, golds, strict=True):
-        own[gold] = True
+    for row, gold in zip(right, golds, strict=True):
+        row[gold] = True
     best = np.where(right, means, -np.inf).max(axis=1, keepdims=True)
     unknown = np.isneginf(best)
     best[unknown] = 0.0
     # Sums in another order differ in their last bits, and would break a tie.
     near = 1e-9 * np.maximum(1.0, np.abs(best))
     others = np.where(right, -np.inf, means)
-    for own, places in zip(others, filtered, strict=True):
-        own[places] = -np.inf
+    for row, places in zip(others, filtered, strict=True):
+        row[places] = -np.inf
     ranks = np.stack([1 + (others > best + near).sum(axis=1), 1 + (others >= best - near).sum(axis=1)]).astype(float)
     ranks[:, unknown[:, 0]] = np.nan
     return ranks

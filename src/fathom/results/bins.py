@@ -83,12 +83,12 @@ def parse_number(text: str) -> float | None:
 
 def _binned(name: str, values: Floats, count: int) -> Bins:
     """Make bins as even as possible without separating equal values."""
-    known = ~np.isnan(values)
+    has_value = ~np.isnan(values)
     shares = np.arange(1, count) / count
-    edges: Floats = np.quantile(values[known], shares, method="inverted_cdf") if known.any() else shares[:0]
+    edges: Floats = np.quantile(values[has_value], shares, method="inverted_cdf") if has_value.any() else shares[:0]
     place = np.searchsorted(edges, values)
-    names = {int(bin_): _label(values[known & (place == bin_)]) for bin_ in np.unique(place[known])}
-    labels = [names[bin_] if is_known else NONE for bin_, is_known in zip(place.tolist(), known.tolist(), strict=True)]
+    names = {int(bin_): _label(values[has_value & (place == bin_)]) for bin_ in np.unique(place[has_value])}
+    labels = [names[bin_] if valid else NONE for bin_, valid in zip(place.tolist(), has_value.tolist(), strict=True)]
     return Bins(name, values, labels, [*names.values(), NONE])
 
 

@@ -77,10 +77,10 @@ def check_difference(
     """
 
     def decided(draw: Draw) -> Decision:
-        own, other = exchanged(first, second, sample, draw)
+        drawn_first, drawn_second = exchanged(first, second, sample, draw)
         if margin is not None:
-            other = np.where(draw.random(len(own)) < margin, own - 1.0, other)
-        number = estimates.difference(own, other, sample, "")
+            drawn_second = np.where(draw.random(len(drawn_first)) < margin, drawn_first - 1.0, drawn_second)
+        number = estimates.difference(drawn_first, drawn_second, sample, "")
         claim = Claim("null", (Contrast("difference", number),), margin)
         return decide(dict.fromkeys(range(family), claim))[0]  # of equal claims each has the family's level
 
@@ -93,9 +93,9 @@ def check_difference(
         by_margin = decided(draw).by_margin
         return by_margin is not None and (by_margin.is_worse if is_worse else by_margin.is_not_worse)
 
-    own = check_difference(names, first, second, sample, None, family, seed=seed)
+    checks = check_difference(names, first, second, sample, None, family, seed=seed)
     verdict = "is worse by more than" if is_worse else "is not worse by"
-    return [*own, _rate(f"{names[1]} {verdict} the margin", as_shown, seed)]
+    return [*checks, _rate(f"{names[1]} {verdict} the margin", as_shown, seed)]
 
 
 def check_run(run: RunFolder, cluster: str = "") -> list[CheckedClaim]:
@@ -116,25 +116,25 @@ def check_run(run: RunFolder, cluster: str = "") -> list[CheckedClaim]:
 
 
 def check_baselines(
-    name: str, own: Floats, baselines: Mapping[str, Floats], sample: Sample, seed: int = 0
+    name: str, hits: Floats, baselines: Mapping[str, Floats], sample: Sample, seed: int = 0
 ) -> CheckedClaim | None:
     """Return how often "knows more than the baselines" is found if the run equals the strongest of them.
 
-    :param own: Hits@1 of each fact, shape (n).
+    :param hits: Hits@1 of each fact, shape (n).
     :param baselines: likewise; NaN where a baseline is unknown. One known for some facts only is skipped.
     :returns: None if none but random guessing is known of all facts.
     """
-    known = {baseline: values for baseline, values in baselines.items() if not np.isnan(values).any()}
-    outcomes = {baseline: values for baseline, values in known.items() if baseline != RANDOM}
+    complete = {baseline: values for baseline, values in baselines.items() if not np.isnan(values).any()}
+    outcomes = {baseline: values for baseline, values in complete.items() if baseline != RANDOM}
     if not outcomes:
         return None
     strongest = max(outcomes, key=lambda baseline: float(outcomes[baseline].mean()))
 
     def is_above(draw: Draw) -> bool:
-        exchanged_own, exchanged_baseline = exchanged(own, known[strongest], sample, draw)
+        exchanged_hits, exchanged_baseline = exchanged(hits, complete[strongest], sample, draw)
         compared = [
-            BaselineComparison(name, *estimates.over_baseline(exchanged_own, values, sample, "", fixed=name == RANDOM))
-            for name, values in (known | {strongest: exchanged_baseline}).items()
+            BaselineComparison(name, *estimates.over_baseline(exchanged_hits, values, sample, "", fixed=name == RANDOM))
+            for name, values in (complete | {strongest: exchanged_baseline}).items()
         ]
         return decide({name: above_chance(name, compared)})[name].holds
 
@@ -160,9 +160,9 @@ def _rate(claim: str, is_supported: Callable[[Draw], bool], seed: int) -> Checke
 def in_words(checks: Sequence[CheckedClaim]) -> list[str]:
     """Return a sentence for each check, or one for the highest rate of more than three."""
     if len(checks) <= 3:
-        return [f"Check: {one}" for one in checks]
-    highest = max(checks, key=lambda one: one.rate.value)
-    mean = float(np.mean([one.rate.value for one in checks]))
+        return [f"Check: {check}" for check in checks]
+    highest = max(checks, key=lambda check: check.rate.value)
+    mean = float(np.mean([check.rate.value for check in checks]))
     return [f"Check: {len(checks)} claims are wrong in {percent(mean)} of simulated nulls; most often {highest}"]
 
 
@@ -297,11 +297,11 @@ def _least(is_enough: Callable[[int], bool]) -> int | None:
 
 def detectable_table(plans: Sequence[Row]) -> Table:
     """Return one line per pair and number of seeds."""
-    hidden = [] if any(one["seeds"] > 1 for one in plans) else ["seeds"]
-    hidden += ["first", "second"] if len({(one["first"], one["second"]) for one in plans}) == 1 else []
+    hidden = [] if any(plan["seeds"] > 1 for plan in plans) else ["seeds"]
+    hidden += ["first", "second"] if len({(plan["first"], plan["second"]) for plan in plans}) == 1 else []
     found = f"to find the difference in {100 * POWER:.0f} % of tests at {100 * LEVEL:.0f} %"
     notes = [f"units needed: {found}, with as many facts per unit as here"]
-    if any(one["out of reach"] for one in plans):
+    if any(plan["out of reach"] for plan in plans):
         notes.append("out of reach: more relations are needed than these runs have, so other data are")
     table = Table.of(plans, "what would detect it", notes, hidden=hidden, formats={"detect": ".1%"})
     return table.without_empty("subjects here", "subjects needed", "out of reach")

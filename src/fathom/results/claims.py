@@ -158,7 +158,7 @@ class Decision(NamedTuple):
     def notes(self) -> str:
         """Why to be careful with the contrasts that were tested; may be empty."""
         estimates = (contrast.estimate for contrast in self.claim.contrasts if contrast.name not in self.untested)
-        return "; ".join(dict.fromkeys(one.note for one in estimates if one is not None and one.note))
+        return "; ".join(dict.fromkeys(number.note for number in estimates if number is not None and number.note))
 
     @property
     def is_rough(self) -> bool:
@@ -208,10 +208,10 @@ def decide_by_name(claims: Iterable[Claim]) -> dict[str, Decision]:
 
 def _decide_family(claims: Mapping[Key, Claim]) -> dict[Key, Decision]:
     evidence = {key: _evidence(claim) for key, claim in claims.items()}
-    tested = {key: own.p_value for key, own in evidence.items() if own.p_value is not None}
+    tested = {key: found.p_value for key, found in evidence.items() if found.p_value is not None}
     adjusted = dict(zip(tested, holm(list(tested.values())).tolist(), strict=True))
     size = max(1, len(tested))
-    return {key: _decision(own, adjusted.get(key), size) for key, own in evidence.items()}
+    return {key: _decision(found, adjusted.get(key), size) for key, found in evidence.items()}
 
 
 class _Evidence(NamedTuple):
@@ -233,16 +233,20 @@ class _Evidence(NamedTuple):
 
 
 def _evidence(claim: Claim) -> _Evidence:
-    first = next((one for one in claim.contrasts if one.sign or one.estimate is not None), claim.contrasts[0])
+    first = next(
+        (contrast for contrast in claim.contrasts if contrast.sign or contrast.estimate is not None), claim.contrasts[0]
+    )
     direction = first.sign or _sign(first.estimate)
     whys = {contrast.name: _why_untested(contrast) for contrast in claim.contrasts}
     if len(whys) < len(claim.contrasts):
         raise ValueError(f"{claim.name}: contrasts of one claim need different names")
-    untested = {one.name: whys[one.name] for one in claim.contrasts if one.optional and whys[one.name]}
+    untested = {
+        contrast.name: whys[contrast.name] for contrast in claim.contrasts if contrast.optional and whys[contrast.name]
+    }
     if len(untested) == len(claim.contrasts):  # then none is left to decide without them
         untested = {}
     missing = {name: why for name, why in whys.items() if why and name not in untested}
-    directed = sum(bool(one.sign) and one.refutes for one in claim.contrasts if not whys[one.name])
+    directed = sum(bool(contrast.sign) and contrast.refutes for contrast in claim.contrasts if not whys[contrast.name])
     supporting: dict[str, float] = {}
     opposing: dict[str, float] = {}
     for contrast in claim.contrasts:
@@ -287,7 +291,7 @@ def _decision(evidence: _Evidence, p_value: float | None, family: int) -> Decisi
     by_margin = None if word == UNDETERMINED else _against_margin(claim, level)
     if word == NO_DIFFERENCE and by_margin is not None and by_margin.word == EQUIVALENT:
         word, reason = EQUIVALENT, "the difference is within the margin"
-    decisive = next((one for one in claim.contrasts if one.name == evidence.decisive), None)
+    decisive = next((contrast for contrast in claim.contrasts if contrast.name == evidence.decisive), None)
     if decisive is not None and decisive.estimate is not None:
         ends = _simultaneous(decisive.estimate, 1 - level)
         decisive = decisive._replace(estimate=decisive.estimate._replace(low=ends[0], high=ends[1]))
@@ -309,7 +313,7 @@ def _verdict(evidence: _Evidence, p_value: float | None) -> tuple[str, str]:
     if p_value is not None and p_value < LEVEL and evidence.is_opposed:
         return OPPOSITE, f"{evidence.decisive} is significant in the other direction" if several else ""
     if p_value is not None and p_value >= LEVEL:
-        tested = ((one, evidence.supporting.get(one.name, 0.0)) for one in claim.contrasts)
+        tested = ((contrast, evidence.supporting.get(contrast.name, 0.0)) for contrast in claim.contrasts)
         lacking = [_lacking(contrast, p) for contrast, p in tested if p >= LEVEL]
         why = f"not significant: {', '.join(lacking or [f'{evidence.decisive} (adjusted)'])}"
         return NO_DIFFERENCE, f"{why}; {claim.objection}" if claim.objection else why
@@ -326,8 +330,8 @@ def _verdict(evidence: _Evidence, p_value: float | None) -> tuple[str, str]:
 
 def _lacking(contrast: Contrast, p_value: float) -> str:
     """Return the name of a contrast that is not significant, or is so with the other sign."""
-    own = contrast.estimate.p_value if contrast.estimate is not None else None
-    return f"{contrast.name}{OTHER_SIGN}" if own is not None and own < LEVEL <= p_value == 1 else contrast.name
+    raw_p = contrast.estimate.p_value if contrast.estimate is not None else None
+    return f"{contrast.name}{OTHER_SIGN}" if raw_p is not None and raw_p < LEVEL <= p_value == 1 else contrast.name
 
 
 def _simultaneous(estimate: Estimate | None, confidence: float) -> tuple[float | None, float | None]:
@@ -373,8 +377,8 @@ def difference_in_words(decision: Decision, is_share: bool = True) -> str:
         words += f"; {decisive.name} {_value_in_words(decisive.estimate, is_share)}"
     if decision.p_value is None:
         return words
-    own = None if decisive is None or decisive.estimate is None else decisive.estimate.p_value
-    if decision.word == NO_DIFFERENCE and own is not None and own < LEVEL <= decision.p_value == 1:
+    raw_p = None if decisive is None or decisive.estimate is None else decisive.estimate.p_value
+    if decision.word == NO_DIFFERENCE and raw_p is not None and raw_p < LEVEL <= decision.p_value == 1:
         return f"{words}, of the other sign"
     return f"{words}, {p_in_words(decision.p_value)}"
 
@@ -406,10 +410,10 @@ def sentences(decisions: Collection[Decision], is_share: bool = True) -> list[st
     """Return a sentence per claim with its value, or one for all of more than three."""
     if len(decisions) <= MOST_SENTENCES:
         return [_with_value(decision, is_share) for decision in decisions]
-    holds = [one for one in decisions if one.holds]
-    holds.sort(key=lambda one: 0.0 if one.estimate is None else -abs(one.estimate.value))
+    holds = [decision for decision in decisions if decision.holds]
+    holds.sort(key=lambda decision: 0.0 if decision.estimate is None else -abs(decision.estimate.value))
     largest = f"; the largest: {_with_value(holds[0], is_share)}" if holds else "."
-    opposite = sum(one.word == OPPOSITE for one in decisions)
+    opposite = sum(decision.word == OPPOSITE for decision in decisions)
     rest = f", {opposite} are opposite" if opposite else ""
     return [f"{len(holds)} of {len(decisions)} comparisons are significant{rest}{largest}"]
 

@@ -100,19 +100,19 @@ def compare(
     """
     scoring, metrics = separated(scoring), separated(metrics)
     margin, detect = all_of(partial(_from_points, "--margin", margin), partial(_from_points, "--detect", detect))
-    chosen: list[Metric] = []
+    paired: list[Metric] = []
     shared: Shared = {}
     folders = open_runs(runs)
     templates = shared_templates(folders)
     _, read = all_of(
-        lambda: chosen.extend(map(paired_metric, dict.fromkeys(metrics))),
+        lambda: paired.extend(map(paired_metric, dict.fromkeys(metrics))),
         lambda: read_runs(
-            folders, scoring, cluster, lambda facts: (_floor(facts), facts.release(chosen, shared)), templates=templates
+            folders, scoring, cluster, lambda facts: (_floor(facts), facts.release(paired, shared)), templates=templates
         ),
     )
     floors, facts = zip(*read, strict=True)
-    changed = alterations(folders, scoring, cluster) if any(one.alteration != UNALTERED for one in facts) else []
-    compared = compare_facts(facts, chosen, to_first, margin, detect, changed, seeds, floors, check)
+    changed = alterations(folders, scoring, cluster) if any(run.alteration != UNALTERED for run in facts) else []
+    compared = compare_facts(facts, paired, to_first, margin, detect, changed, seeds, floors, check)
     return replace(compared, templates=templates)
 
 
@@ -154,17 +154,18 @@ def compare_facts(
     :raises BadInput: no pair can be compared.
     """
     primary = metrics[0]
-    sides = list(zip(names or distinguished([one.distinguishing for one in facts]), facts, strict=True))
-    two = [(one, other) for one, other in combinations(sides, 2) if not to_first or one is sides[0]]
+    sides = list(zip(names or distinguished([outcome.distinguishing for outcome in facts]), facts, strict=True))
+    two = [(first, second) for first, second in combinations(sides, 2) if not to_first or first is sides[0]]
     trained = _over_seeds(sides, seeds, primary) if seeds > 1 else None
     two = two if trained is None else list(zip(sides[:seeds], sides[seeds:], strict=True))
-    tried = [_join(one, other, metrics) for one, other in two]
-    joined = [one for one in tried if isinstance(one, _RunPair)]
-    refused = tuple(one for one in tried if isinstance(one, IncomparablePair))
+    tried = [_join(first, second, metrics) for first, second in two]
+    joined = [pair for pair in tried if isinstance(pair, _RunPair)]
+    refused = tuple(pair for pair in tried if isinstance(pair, IncomparablePair))
     if not joined:
-        raise BadInput(dict.fromkeys(one.why for one in refused))
+        raise BadInput(dict.fromkeys(pair.why for pair in refused))
     claims: dict[tuple[str, ...], Claim | None] = {
-        ("pair", *one.names): _differ(one.names, primary, one.differences[0].number, margin=margin) for one in joined
+        ("pair", *pair.names): _differ(pair.names, primary, pair.differences[0].number, margin=margin)
+        for pair in joined
     }
     further = [*_chat_claims(facts, primary), *altered_claims(changed)]  # two may have the same name
     controlled: dict[tuple[str, ...], Claim | None] = {
@@ -177,12 +178,12 @@ def compare_facts(
         claims["seeds",] = _differ(trained[:2], primary, trained[2], f" over {seeds} seeds", margin, OVER_SEEDS)
     decisions = decide(claims)
     above = {name: decisions.get(("floor", name)) for name, _ in sides}
-    pairs = [one.pair(decisions["pair", *one.names], above) for one in joined]
+    pairs = [pair.pair(decisions["pair", *pair.names], above) for pair in joined]
     plans: list[Row] = []
     if detect is not None and trained is not None:
         plans = detectable_with_seeds(*trained, detect)
     elif detect is not None:
-        plans = [detectable(*one.names, one.differences[0].number, detect) for one in joined]
+        plans = [detectable(*pair.names, pair.differences[0].number, detect) for pair in joined]
     over = () if trained is None else (decisions["seeds",],)
     lines = tuple(_run_line(*side, metrics) for side in sides)
     controls = tuple(decisions[key] for key in controlled)
@@ -191,8 +192,8 @@ def compare_facts(
     size = len(joined) + len(further)
     checks = [
         checked
-        for one, pair in zip(joined, pairs, strict=True)
-        for checked in (one.check(primary, pair.decision, size) if check else ())
+        for joint, pair in zip(joined, pairs, strict=True)
+        for checked in (joint.check(primary, pair.decision, size) if check else ())
     ]
     return Comparison(
         lines, tuple(metrics), tuple(pairs), refused, controls, tuple(changed), tuple(plans), over, tuple(checks)
@@ -225,17 +226,17 @@ def _over_seeds(sides: Sequence[tuple[str, RunFacts]], seeds: int, primary: Metr
 
 def paired_metric(name: str) -> Metric:
     """Find a metric of facts. :raises BadInput: unknown, or not a mean over facts of values of ranks."""
-    chosen = metric(name)
-    if not chosen.has_baselines:
-        own = ", ".join(one.name for one in METRICS.entries() if one.has_baselines)
-        raise BadInput(f"metric '{name}' cannot be paired by fact; there is {own} and hits@K")
-    return chosen
+    found = metric(name)
+    if not found.has_baselines:
+        names = ", ".join(entry.name for entry in METRICS.entries() if entry.has_baselines)
+        raise BadInput(f"metric '{name}' cannot be paired by fact; there is {names} and hits@K")
+    return found
 
 
 def _run_line(name: str, outcome: RunFacts, metrics: Sequence[Metric]) -> RunLine:
     facts = outcome.scored_facts
     sample = outcome.sample(facts)
-    numbers = (outcome.mean(one.name, outcome.values(one), facts, sample, one.shown) for one in metrics)
+    numbers = (outcome.mean(metric.name, outcome.values(metric), facts, sample, metric.shown) for metric in metrics)
     return RunLine(name, outcome, len(facts), len(outcome.left_out), tuple(numbers))
 
 
@@ -277,20 +278,22 @@ class _RunPair(NamedTuple):
 
 
 def _join(
-    one: tuple[str, RunFacts], other: tuple[str, RunFacts], metrics: Sequence[Metric]
+    first: tuple[str, RunFacts], second: tuple[str, RunFacts], metrics: Sequence[Metric]
 ) -> _RunPair | IncomparablePair:
-    names, runs = (one[0], other[0]), (one[1], other[1])
+    names, runs = (first[0], second[0]), (first[1], second[1])
     try:
         # Other candidates are the question if the model is the same: how much does a larger pool cost?
         facts = common_facts(runs, same_candidates=runs[0].content_hash != runs[1].content_hash)
     except BadInput as error:
         return IncomparablePair(*names, str(error))
     sample, differences = runs[0].sample(facts), []
-    for own in metrics:
-        values = [side.values(own) for side in runs]
-        first, second = (float(value[side.at(facts)].mean()) for value, side in zip(values, runs, strict=True))
-        number = difference(own.name, *runs, values, facts, sample, f"+{own.shown}")
-        differences.append(Difference(first, second, number))
+    for entry in metrics:
+        values = [side.values(entry) for side in runs]
+        first_mean, second_mean = (
+            float(value[side.at(facts)].mean()) for value, side in zip(values, runs, strict=True)
+        )
+        number = difference(entry.name, *runs, values, facts, sample, f"+{entry.shown}")
+        differences.append(Difference(first_mean, second_mean, number))
     return _RunPair(names, runs, facts, tuple(differences))
 
 
@@ -307,11 +310,11 @@ def what_differs(first: RunFacts, second: RunFacts, facts: Sequence[str]) -> tup
         "scorings": (first.scoring, second.scoring),
         "chat templates": (first.wording, second.wording),
     }
-    differing = {word: f"{word} ({one} and {other})" for word, (one, other) in words.items() if one != other}
+    differing = {word: f"{word} ({left} and {right})" for word, (left, right) in words.items() if left != right}
     options = [{**_DEFAULTS, **side.options} for side in (first, second)]
     for name, word in _OPTION_NAMES.items():
-        values = [own.get(name) for own in options]
-        if values[0] != values[1] and all(name in own for own in options):
+        values = [of_side.get(name) for of_side in options]
+        if values[0] != values[1] and all(name in of_side for of_side in options):
             both = word if word == "answer pools" else f"{word} ({' and '.join(map(_value, values))})"
             differing.setdefault(word, both)
     same_model = (first.model, first.content_hash) == (second.model, second.content_hash)
@@ -346,8 +349,8 @@ def count_right(first: Floats, second: Floats) -> tuple[int, ...] | None:
     if np.isnan(first + second).any():
         return None
     decided = np.isin(first, (0, 1)) & np.isin(second, (0, 1))
-    one, other = first == 1, second == 1
-    cells = (one & other, one & ~other, ~one & other, ~one & ~other)
+    of_first, of_second = first == 1, second == 1
+    cells = (of_first & of_second, of_first & ~of_second, ~of_first & of_second, ~of_first & ~of_second)
     return *(int(np.sum(cell & decided)) for cell in cells), int(np.sum(~decided))
 
 
@@ -356,10 +359,10 @@ def count_right(first: Floats, second: Floats) -> tuple[int, ...] | None:
 
 def _chat_claims(facts: Sequence[RunFacts], primary: Metric) -> list[Claim]:
     """Declare that chat templates change answers; shuffled template tokens are the control."""
-    alike = grouped(((one.model, one.data, one.probe, one.scoring), one) for one in facts)
+    alike = grouped(((outcome.model, outcome.data, outcome.probe, outcome.scoring), outcome) for outcome in facts)
     claims = []
-    for (model, *_), own in alike.items():
-        by_wording = grouped((one.wording, one) for one in own)
+    for (model, *_), outcomes in alike.items():
+        by_wording = grouped((outcome.wording, outcome) for outcome in outcomes)
         if any(len(same) > 1 for same in by_wording.values()) or not {PLAIN, CHAT} <= by_wording.keys():
             continue
         [chat], [plain] = by_wording[CHAT], by_wording[PLAIN]
@@ -368,7 +371,7 @@ def _chat_claims(facts: Sequence[RunFacts], primary: Metric) -> list[Claim]:
         names = sorted({*chat.options, *shuffled.options} - {"shuffle_chat"}) if shuffled is not None else []
         unlike = [name for name in names if shuffled and chat.options.get(name) != shuffled.options.get(name)]
         if unlike:
-            shuffled, missing = None, f"{own[0].path}: the control differs in {', '.join(unlike)}, too"
+            shuffled, missing = None, f"{outcomes[0].path}: the control differs in {', '.join(unlike)}, too"
         control = None if shuffled is None else _chat_difference(chat, shuffled, primary)
         contrasts = (
             Contrast("chat − plain", _chat_difference(chat, plain, primary)),

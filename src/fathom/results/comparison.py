@@ -151,8 +151,10 @@ class Comparison(Tabular):
             shared = ", ".join(map(str, self.templates))
             lines.append(f"The runs used different templates; compared are those that all of them used: {shared}.")
         decisions = self.over_seeds or [pair.decision for pair in self.pairs]
-        found = [one.claim.contrasts[0].estimate for one in decisions if one.word in (SIGNIFICANT, EQUIVALENT)]
-        samples = dict.fromkeys(one.sample for one in found if one is not None)
+        found = [
+            decision.claim.contrasts[0].estimate for decision in decisions if decision.word in (SIGNIFICANT, EQUIVALENT)
+        ]
+        samples = dict.fromkeys(estimate.sample for estimate in found if estimate is not None)
         return [*lines, *(scope(sample) for sample in samples if sample), *in_words(self.checks)]
 
     def judged(self, outcome: str) -> dict[str, tuple[bool, str]]:
@@ -162,7 +164,7 @@ class Comparison(Tabular):
         :raises BadInput: no margin for the first two, or a run that cannot be compared with the first, or judged.
         """
         reference = self.runs[0].name
-        refuse(f"--fail-if {outcome}: {one.why}" for one in self.not_compared if reference == one.first)
+        refuse(f"--fail-if {outcome}: {pair.why}" for pair in self.not_compared if reference == pair.first)
         undetermined = (pair for pair in self.pairs if pair.first == reference and pair.decision.word == UNDETERMINED)
         refuse(f"--fail-if {outcome}: {pair.second} {UNDETERMINED}: {pair.decision.reason}" for pair in undetermined)
         of_reference = [pair for pair in self.pairs if pair.first == reference]
@@ -215,21 +217,21 @@ def _fails(decision: Decision, outcome: str) -> bool:
 
 def pair_in_words(pair: ComparedPair, primary: Metric) -> str:
     """Return the verdict on a pair, and what else differs between its runs."""
-    own, decision, by_margin = pair.differences[0], pair.decision, pair.decision.by_margin
+    difference, decision, by_margin = pair.differences[0], pair.decision, pair.decision.by_margin
     cause = ", which may explain the difference" if decision.word == SIGNIFICANT else ""
     differ = f" The runs used different {', '.join(pair.differs)}{cause}." if pair.differs else ""
     if decision.word == UNDETERMINED:
         what = f"Whether {pair.first} and {pair.second} differ in {primary.name}"
         return f"{what} {UNDETERMINED}: {decision.reason}.{differ}"
-    one, other, values = pair.first, pair.second, [own.first, own.second]
-    if own.number.value < 0:
-        one, other, values, decision = other, one, values[::-1], _turned(decision)
+    higher, lower, values = pair.first, pair.second, [difference.first, difference.second]
+    if difference.number.value < 0:
+        higher, lower, values, decision = lower, higher, values[::-1], _turned(decision)
     knows = "scores higher" if pair.one_model else "knows more"
     verb = knows if primary.name == "accuracy" else f"has a higher {primary.name}"
     verdict = {
-        SIGNIFICANT: f"{one} {verb} than {other}",
-        NO_DIFFERENCE: f"{one} and {other} show no significant difference in {primary.name}",
-        EQUIVALENT: f"{one} and {other} show no significant difference in {primary.name}",
+        SIGNIFICANT: f"{higher} {verb} than {lower}",
+        NO_DIFFERENCE: f"{higher} and {lower} show no significant difference in {primary.name}",
+        EQUIVALENT: f"{higher} and {lower} show no significant difference in {primary.name}",
     }[decision.word]
     shown = " vs ".join(percent(value) if _is_share(primary) else f"{value:.3f}" for value in values)
     numbers = f"{shown}, {difference_in_words(decision, _is_share(primary))}"
@@ -281,9 +283,9 @@ def _of_many(pairs: Sequence[ComparedPair], primary: Metric) -> str:
     text = f"{len(holds)} of {len(pairs)} pairs differ significantly in {primary.name}"
     if holds:
         most = max(holds, key=lambda pair: abs(pair.differences[0].number.value))
-        other = most.second if most.higher == most.first else most.first
+        lower = most.second if most.higher == most.first else most.first
         decision = _turned(most.decision) if most.decision.sign < 0 else most.decision
-        text += f"; the largest: {most.higher} over {other}, {difference_in_words(decision, _is_share(primary))}"
+        text += f"; the largest: {most.higher} over {lower}, {difference_in_words(decision, _is_share(primary))}"
     words = Counter(pair.decision.by_margin.word for pair in pairs if pair.decision.by_margin is not None)
     counts = ", ".join(f"{count} {word}" for word, count in words.items())
     return f"{text}{f'; by the margin: {counts}' if counts else ''}."
@@ -293,7 +295,7 @@ def _of_many(pairs: Sequence[ComparedPair], primary: Metric) -> str:
 
 
 def _runs_table(comparison: Comparison) -> Table:
-    names, about = [one.name for one in comparison.metrics], ("model", "probe", "scoring", "data", "path")
+    names, about = [metric.name for metric in comparison.metrics], ("model", "probe", "scoring", "data", "path")
     rows = [
         {
             "run": run.name,
@@ -310,7 +312,7 @@ def _runs_table(comparison: Comparison) -> Table:
 def _differences_table(comparison: Comparison) -> Table:
     rows: list[dict[str, Cell | Estimate]] = []
     for pair in comparison.pairs:
-        own, decision = pair.differences[0], pair.decision
+        difference, decision = pair.differences[0], pair.decision
         rows.append(
             {
                 "first": pair.first,
@@ -318,9 +320,9 @@ def _differences_table(comparison: Comparison) -> Table:
                 "facts": pair.facts,
                 "only first": pair.only_first,
                 "only second": pair.only_second,
-                "of first": own.first,
-                "of second": own.second,
-                "difference": own.number._replace(low=decision.low, high=decision.high),
+                "of first": difference.first,
+                "of second": difference.second,
+                "difference": difference.number._replace(low=decision.low, high=decision.high),
                 "p (Holm)": decision.p_value,
                 "smallest": None if decision.holds else decision.smallest,
                 "verdict": f"{pair.higher} higher" if pair.higher else decision.word,
@@ -345,17 +347,17 @@ def _differences_table(comparison: Comparison) -> Table:
 def _secondary_table(comparison: Comparison) -> Table:
     rows = [
         {
-            "metric": one.name,
+            "metric": metric.name,
             "first": pair.first,
             "second": pair.second,
-            "of first": own.first,
-            "of second": own.second,
-            "difference": own.number,
-            "smallest": own.number.smallest,
+            "of first": difference.first,
+            "of second": difference.second,
+            "difference": difference.number,
+            "smallest": difference.number.smallest,
         }
-        for place, one in enumerate(comparison.metrics[1:], 1)
+        for place, metric in enumerate(comparison.metrics[1:], 1)
         for pair in comparison.pairs
-        for own in [pair.differences[place]]
+        for difference in [pair.differences[place]]
     ]
     notes = ["no verdict: the primary metric decides; each interval holds by itself"]
     return Table.of(rows, "secondary metrics", notes, hidden=("p", "smallest"))
@@ -389,16 +391,16 @@ def _agreements_table(pairs: Sequence[ComparedPair]) -> Table:
         {
             "first": pair.first,
             "second": pair.second,
-            "facts": own.both_hit.n,
-            "r": own.log_ranks,
-            "r within": own.within,
-            f"both hit@{AGREE_AT}": own.both_hit,
-            "only first": own.only_first,
-            "only second": own.only_second,
-            "both miss": own.both_miss,
+            "facts": numbers.both_hit.n,
+            "r": numbers.log_ranks,
+            "r within": numbers.within,
+            f"both hit@{AGREE_AT}": numbers.both_hit,
+            "only first": numbers.only_first,
+            "only second": numbers.only_second,
+            "both miss": numbers.both_miss,
         }
         for pair in pairs
-        if (own := pair.agreement) is not None
+        if (numbers := pair.agreement) is not None
     ]
     notes = ("r: Pearson's correlation of log10 ranks; r within: of these minus the mean of their relation",)
     return Table.of(rows, "agreement of probes", notes, main="r")
@@ -448,7 +450,7 @@ class Agreement(NamedTuple):
         return dict(zip(("both hit", "only first", "only second", "both miss"), shares, strict=True))
 
 
-def agreement(one: RunFacts, other: RunFacts, k: int) -> Agreement:
+def agreement(first: RunFacts, second: RunFacts, k: int) -> Agreement:
     """Compare the ranks of the facts that both ranked, or stopped at no rank below *k*.
 
     Section 5.2 and figure 7 of Jinno et al. (DEER) correlate decimal logarithms of ranks. The control is the
@@ -456,16 +458,16 @@ def agreement(one: RunFacts, other: RunFacts, k: int) -> Agreement:
 
     :raises BadInput: there are none, or they were ranked among other candidates.
     """
-    sides = (one, other)
+    sides = (first, second)
     common = common_facts(sides)
-    known = [np.asarray((side.beyond == np.inf) | (side.beyond >= k))[side.at(common)] for side in sides]
-    facts = [fact for fact, both in zip(common, known[0] & known[1], strict=True) if both]
+    ranked = [np.asarray((side.beyond == np.inf) | (side.beyond >= k))[side.at(common)] for side in sides]
+    facts = [fact for fact, both in zip(common, ranked[0] & ranked[1], strict=True) if both]
     if not facts:
         raise BadInput(f"no fact is ranked as far as {k} by both runs: give a smaller --k, or a greater --max-rank")
-    stopped = (one.stopped | other.stopped).intersection(facts)
+    stopped = (first.stopped | second.stopped).intersection(facts)
     ranks = [side.mean_ranks[side.at(facts)] for side in sides]
     logs = [side.mean_log_ranks[side.at(facts)] for side in sides]
-    sample, recipe = one.sample(facts), partial(combined, recipes=[side.recipe("") for side in sides], sign=" and ")
+    sample, recipe = first.sample(facts), partial(combined, recipes=[side.recipe("") for side in sides], sign=" and ")
 
     def correlated(name: str, values: Sequence[Floats], groups: Sequence[str] | None = None) -> Estimate:
         line = recipe(f"correlation of {name}")
@@ -475,17 +477,17 @@ def agreement(one: RunFacts, other: RunFacts, k: int) -> Agreement:
             return correlation(values[0], values[1], sample, line)
         return correlation_within(values[0], values[1], groups, sample, line)
 
-    first, second = ranks[0] <= k, ranks[1] <= k
+    first_hits, second_hits = ranks[0] <= k, ranks[1] <= k
     return Agreement(
         k,
         correlated("log10 ranks", logs),
-        correlated(WITHIN, logs, one.relations_of(facts)),
+        correlated(WITHIN, logs, first.relations_of(facts)),
         correlated("ranks", ranks),
-        mean(first & second, sample, recipe(f"both hit@{k}")),
-        mean(~first & ~second, sample, recipe(f"both miss@{k}")),
-        mean(first & ~second, sample, recipe(f"only first hit@{k}")),
-        mean(~first & second, sample, recipe(f"only second hit@{k}")),
-        len(set(one.facts).union(other.facts)) - len(facts),
+        mean(first_hits & second_hits, sample, recipe(f"both hit@{k}")),
+        mean(~first_hits & ~second_hits, sample, recipe(f"both miss@{k}")),
+        mean(first_hits & ~second_hits, sample, recipe(f"only first hit@{k}")),
+        mean(~first_hits & second_hits, sample, recipe(f"only second hit@{k}")),
+        len(set(first.facts).union(second.facts)) - len(facts),
         len(stopped),
         [point for point in zip(facts, *(side.tolist() for side in ranks), strict=True) if point[0] not in stopped],
     )

@@ -25,18 +25,19 @@ _SINGLE = ("one token", "one token after a space")
 
 def readable_table(embedded: Mapping[str, QuerySet]) -> Table:
     """List the data sets that Fathom reads. :param embedded: those that come with it, by name."""
-    own = (
+    bundled = (
         (name, "", f"{len(data.queries):,} facts, {len(data.relations)} relations", "with Fathom", data.licence,
          f"fathom data info {name}", "native")
         for name, data in embedded.items()
     )  # fmt: skip
     others = (
-        (one.name, one.paper, one.size, one.home.removeprefix("https://"), one.licence, one.preparation, one.format)
-        for one in catalogue().values()
-    )
+        (entry.name, entry.paper, entry.size, entry.home.removeprefix("https://"), entry.licence,
+         entry.preparation, entry.format)
+        for entry in catalogue().values()
+    )  # fmt: skip
     return Table(
         ("data set", "paper", "size", "published at", "licence", "make ready", "format"),
-        (*own, *others),
+        (*bundled, *others),
         title="data sets that Fathom reads",
         hidden=frozenset({"format"}),
         notes=(
@@ -179,7 +180,7 @@ def _graph_relations(queries: TripleQueries, count_tokens: Callable[[list[str]],
 
 
 def _relations(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None) -> Table:
-    rows = [(*one[:-1], *(one.single_token or ())) for one in relation_statistics(queryset, count_tokens)]
+    rows = [(*line[:-1], *(line.single_token or ())) for line in relation_statistics(queryset, count_tokens)]
     single = _SINGLE if count_tokens is not None else ()
     if single:
         mean = [sum(row[place] for row in rows) / len(rows) for place in (-2, -1)]

@@ -153,7 +153,7 @@ class Change(Tabular):
             tables.insert(1, _baselines_table(self))
         tables += [edits_table(self.edits)] if self.edits else []
         tables += [_facts_table(self, every)] if every or self.listed else []
-        refused = [one[1:] for one in self.not_compared]
+        refused = [refusal[1:] for refusal in self.not_compared]
         tables += [refusals_table(("group", "why"), refused)] if refused else []
         return [replace(table, labels=self.labels) for table in tables]
 
@@ -225,7 +225,7 @@ def _check_cut(side: RunFacts, k: int) -> None:
 
 def _different_settings(first: RunFacts, second: RunFacts, one_model: bool) -> list[str]:
     """Return notes on what but the model differs between the runs."""
-    old, new = ({key: own for key, own in one.rows.identity.items() if key != "model"} for one in (first, second))
+    old, new = ({key: value for key, value in side.rows.identity.items() if key != "model"} for side in (first, second))
     lines = [line.strip() for line in differences(old, new)]
     alike = "before and after are one model, with the same content_hash: read learnt as right only after"
     settings = f"settings differ between before (there) and after (here): {'; '.join(lines)}"
@@ -237,7 +237,7 @@ def _part(name: str, first: RunFacts, second: RunFacts, k: int, baselines: RunBa
     facts = common_facts([first, second])
     sample = second.sample(facts)
     hits = [first.hits(k), second.hits(k)]
-    before, after = (own[side.at(facts)] for side, own in zip((first, second), hits, strict=True))
+    before, after = (side_hits[side.at(facts)] for side, side_hits in zip((first, second), hits, strict=True))
     cut = "accuracy" if k == 1 else f"hits@{k}"
     shares, line = became(before, after), combined("", [side.recipe("") for side in (first, second)], " then ")
     numbers = {what: estimates.mean(values, sample, f"{what}{line}") for what, values in shares.items()}
@@ -310,7 +310,7 @@ def _baselines_table(change: Change) -> Table:
     for row, part in zip(rows, change.parts, strict=True):
         if part.above is not None and part.above.word == UNDETERMINED:
             row["verdict"] = SHORT[UNDETERMINED]
-    notes = [LEGENDS[name] for name in dict.fromkeys(one.baseline for part in change.parts for one in part.baselines)]
+    notes = [LEGENDS[name] for name in dict.fromkeys(line.baseline for part in change.parts for line in part.baselines)]
     if any(row.get("verdict") == SHORT[UNDETERMINED] for row in rows):
         notes.append(f"{SHORT[UNDETERMINED]}: {UNDETERMINED}")
     return Table.of(rows, "after, next to the baselines", notes, formats=FORMATS)
@@ -318,7 +318,7 @@ def _baselines_table(change: Change) -> Table:
 
 def _baseline_cells(part: GroupChange) -> dict[str, Cell | Estimate]:
     """Return the baselines of a group and the verdict on them; nothing without any."""
-    values: dict[str, Cell | Estimate] = {one.baseline: one.value for one in part.baselines}
+    values: dict[str, Cell | Estimate] = {comparison.baseline: comparison.value for comparison in part.baselines}
     return values | ({"verdict": part.verdict} if values else {})
 
 
@@ -352,7 +352,7 @@ def _facts_table(change: Change, every: bool) -> Table:
 def _most_changed(facts: Sequence[OfFact], count: int) -> list[OfFact]:
     """Return the facts learnt, then those forgotten, the greatest change first."""
     in_order = sorted(facts, key=lambda fact: -abs(fact.after - fact.before))
-    return [fact for kind in (LEARNT, FORGOTTEN) for fact in [one for one in in_order if one.change == kind][:count]]
+    return [fact for kind in (LEARNT, FORGOTTEN) for fact in [fact for fact in in_order if fact.change == kind][:count]]
 
 
 # --- model edits, as in Meng et al. (ROME 2022, MEMIT 2023)
@@ -433,7 +433,7 @@ def _unscored(before: RunFacts, after: RunFacts) -> dict[str, str]:
 
 def new_answer(rows: Rows, query: int) -> str | None:
     """Return the only candidate that is no right answer; None if there are none or several."""
-    right = {*rows.gold[query], *(rows.known[query] or ())}
+    right = rows.right_ids(query)
     ids: Sequence[str] = rows.candidates.get(rows.spaces[query] or "", ((), ()))[0]
     others = [id_ for id_ in ids if id_ not in right] if len(ids) <= len(right) + 1 else []
     return others[0] if len(others) == 1 else None
@@ -455,15 +455,15 @@ def _successes(side: RunFacts, name: str) -> Floats:
 
 def edits_table(measures: Sequence[EditMeasure]) -> Table:
     columns = EditMeasure._fields[1:6]
-    rows = [{"measure": one.name, **{column: getattr(one, column) for column in columns}} for one in measures]
-    does = "is written" if any(one.written for one in measures) else "scores higher; a tie counts half"
+    rows = [{"measure": line.name, **{column: getattr(line, column) for column in columns}} for line in measures]
+    does = "is written" if any(line.written for line in measures) else "scores higher; a tie counts half"
     notes = [
         "efficacy and paraphrase success: share of edits whose new answer, specificity: whose neighbours' true answer "
         f"{does}; the mean over an edit's prompts, then over edits"
     ]
     notes += [
-        f"{one.name}: {count:,} facts excluded: {reason}"
-        for one in measures
-        for reason, count in alike_reasons(one.unscored)
+        f"{line.name}: {count:,} facts excluded: {reason}"
+        for line in measures
+        for reason, count in alike_reasons(line.unscored)
     ]
     return Table.of(rows, "edits", notes, main="after", hidden=("difference p",))

@@ -66,8 +66,8 @@ def auroc_difference(
     is_positive = np.asarray(positive, bool)
     if is_positive.all() or not is_positive.any():
         return point_estimate(ONE_CLASS, recipe)
-    (own, weights), (other, _) = (auroc_components(scores, is_positive) for scores in (first, second))
-    return _difference(own, other, weights, is_positive, sample, recipe, True, (-1.0, 1.0))
+    (of_first, weights), (of_second, _) = (auroc_components(scores, is_positive) for scores in (first, second))
+    return _difference(of_first, of_second, weights, is_positive, sample, recipe, True, (-1.0, 1.0))
 
 
 def _difference(
@@ -82,7 +82,7 @@ def _difference(
 ) -> Estimate:
     """Return the weighted mean of first − second, with a note on small classes."""
     units = np.arange(len(positive)) if sample.clusters is None else np.asarray(sample.clusters)
-    counts = {name: len(np.unique(units[own])) for name, own in (("positive", positive), ("negative", ~positive))}
+    counts = {name: len(np.unique(units[mask])) for name, mask in (("positive", positive), ("negative", ~positive))}
     smaller = min(counts, key=counts.__getitem__)
     few = f"only {counts[smaller]} {smaller}s"
     if sample.clusters is not None:  # "fact within relation", "relation and subject"
@@ -168,9 +168,9 @@ def midranks(values: npt.ArrayLike, groups: Sequence[str]) -> Floats:
 
     Their AUROC is 0.5 if scores separate groups alone.
     """
-    given, group = np.asarray(values, float), np.unique(np.asarray(groups), return_inverse=True)[1]
-    ranks = np.empty(len(given))
+    array, group = np.asarray(values, float), np.unique(np.asarray(groups), return_inverse=True)[1]
+    ranks = np.empty(len(array))
     for number in range(int(group.max(initial=-1)) + 1):
-        own = given[group == number]
-        ranks[group == number] = _share_below(own, np.sort(own))
+        of_group = array[group == number]
+        ranks[group == number] = _share_below(of_group, np.sort(of_group))
     return ranks

@@ -116,8 +116,8 @@ def as_estimate(
 ) -> Estimate:
     """:param tested: whether zero is in question. :param note: precedes the note of the interval."""
     one_cluster = sample.one_cluster and result.low is None
-    own = f"all of one {sample.key}, which says nothing of others: no interval" if one_cluster else result.note
-    notes = "; ".join(filter(None, (note, own)))
+    why = f"all of one {sample.key}, which says nothing of others: no interval" if one_cluster else result.note
+    notes = "; ".join(filter(None, (note, why)))
     line = f"{without_sample(recipe)}|cluster:{sample.key}"
     p_value = None if np.isnan(result.p_value) or not tested else result.p_value
     ends = result.estimate, result.low, result.high
@@ -214,7 +214,7 @@ def against_value(number: Estimate, value: float) -> Estimate:
 
 
 def over_baseline(
-    own: Floats,
+    values: Floats,
     baseline: Floats,
     sample: Sample,
     recipe: str,
@@ -223,17 +223,17 @@ def over_baseline(
     *,
     fixed: bool,
 ) -> tuple[float, Estimate]:
-    """Return the mean of a baseline, and that of own − baseline, shape (n) each.
+    """Return the mean of a baseline, and that of values − baseline, shape (n) each.
 
     :param limits: of both.
-    :param fixed: whether the baseline's values are expected ones, such as those of random guessing: the own mean is
-        then tested against their mean. Else they are outcomes of the same facts, and the difference is paired.
+    :param fixed: whether the baseline's values are expected ones, such as those of random guessing: the mean of
+        *values* is then tested against their mean. Else they are outcomes of the same facts; the difference is paired.
     """
     value = float(np.average(baseline, weights=weights))
     if fixed:
-        return value, against_value(mean(own, sample, recipe, limits, weights), value)
+        return value, against_value(mean(values, sample, recipe, limits, weights), value)
     width = limits[1] - limits[0]
-    return value, difference(own, baseline, sample, recipe, (-width, width), weights=weights)
+    return value, difference(values, baseline, sample, recipe, (-width, width), weights=weights)
 
 
 def contrast(
@@ -259,23 +259,23 @@ def contrast(
     :param units: label of each, shape (n), that changes groups as a whole; None: each value by itself.
     :returns: undefined where no stratum has both groups.
     """
-    given, part = np.asarray(values, float), np.asarray(first, bool)
-    labels = np.zeros(len(given), int) if strata is None else np.unique(np.asarray(strata), return_inverse=True)[1]
+    numbers, part = np.asarray(values, float), np.asarray(first, bool)
+    labels = np.zeros(len(numbers), int) if strata is None else np.unique(np.asarray(strata), return_inverse=True)[1]
     count, of_first = np.bincount(labels).astype(float), np.bincount(labels, part)
     both = ((of_first > 0) & (of_first < count))[labels]
     if not both.any():
-        return point_estimate(NO_BOTH if given.size else NOTHING, recipe)
-    given, part, labels, sample = given[both], part[both], labels[both], sample.only(both)
+        return point_estimate(NO_BOTH if numbers.size else NOTHING, recipe)
+    numbers, part, labels, sample = numbers[both], part[both], labels[both], sample.only(both)
     # A weighted mean of these is the contrast, and their spread that of either group.
-    sums = [np.bincount(labels, own * given, len(count)) for own in (part, ~part)]
-    sizes = [np.bincount(labels, own, len(count)) for own in (part, ~part)]
+    sums = [np.bincount(labels, side * numbers, len(count)) for side in (part, ~part)]
+    sizes = [np.bincount(labels, side, len(count)) for side in (part, ~part)]
     means = [total / np.maximum(size, 1) for total, size in zip(sums, sizes, strict=True)]
     middle, whole = (means[0] + means[1])[labels] / 2, (sizes[0] + sizes[1])[labels]
-    signed = 2 * np.where(part, given - middle, middle - given)
+    signed = 2 * np.where(part, numbers - middle, middle - numbers)
     weights = np.where(part, sizes[1][labels], sizes[0][labels]) / whole
     span = limits[1] - limits[0]
-    own_units = np.arange(len(given)) if units is None else np.asarray(units)[both]
-    permuted = permutation_test(given, part.astype(float), labels, own_units)
+    of_units = np.arange(len(numbers)) if units is None else np.asarray(units)[both]
+    permuted = permutation_test(numbers, part.astype(float), labels, of_units)
     result = between(signed, sample, (-span, span), weights)
     # A p value near 1 says nothing of the error, nor one that few permutations decide.
     of_p = 0.0
@@ -283,7 +283,7 @@ def contrast(
         of_p = abs(result.estimate) / float(ndtri(1 - permuted.p_value / 2))
     result = widened(result, max(permuted.deviation, of_p), is_bent=False)
     result = result._replace(p_value=max(result.p_value, permuted.p_value))
-    return as_estimate(result, len(given), recipe, sample, "+.1%")
+    return as_estimate(result, len(numbers), recipe, sample, "+.1%")
 
 
 def between(
@@ -448,10 +448,10 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Estimate | None:
     places = _known(rows, metric, asked)
     if not len(places):
         return None
-    chosen: Sequence[Floats] = [column[places] for column in columns]
+    table: Sequence[Floats] = [column[places] for column in columns]
     if metric.prepare is not None:
-        chosen = list(metric.prepare(*chosen))
-    means, weights, queries = _units(rows, metric, places, chosen)
+        table = list(metric.prepare(*table))
+    means, weights, queries = _units(rows, metric, places, table)
     sample = rows.sample(queries.tolist())
     if metric.error_folds is not None:
         result = between_folds(means, sample, metric.error_folds, weights, metric.limits)
@@ -476,28 +476,28 @@ def against_baseline(
     :returns: None if the metric, or the baseline of all predictions, is unknown. Predictions without the baseline are
         excluded, with a note.
     """
-    known = _known(rows, metric, asked)
-    places = known[~np.isnan(others[known])]
+    with_metric = _known(rows, metric, asked)
+    places = with_metric[~np.isnan(others[with_metric])]
     if not len(places):
         return None
     [values] = rows.columns(metric)
-    (own, other), weights, queries = _units(rows, metric, places, [values[places], others[places]])
+    (model_means, baseline_means), weights, queries = _units(rows, metric, places, [values[places], others[places]])
     line = _recipe_of(rows, f"{metric.name}{MINUS}{name}", places)
     sample = rows.sample(queries.tolist())
-    value, number = over_baseline(own, other, sample, line, metric.limits, weights, fixed=fixed)
-    note = f"{name}: {len(places)} of {len(known)} {PARTLY}" if len(places) < len(known) else ""
+    value, number = over_baseline(model_means, baseline_means, sample, line, metric.limits, weights, fixed=fixed)
+    note = f"{name}: {len(places)} of {len(with_metric)} {PARTLY}" if len(places) < len(with_metric) else ""
     note = "; ".join(filter(None, (number.note, note)))
     return value, number._replace(n=len(places), note=note, form=f"+{metric.shown}")
 
 
 def _known(rows: Rows, metric: Metric, asked: Ints) -> Ints:
     """Return the places of the predictions that have a metric; none if leaving out the others would flatter."""
-    known = np.logical_and.reduce([~np.isnan(column[asked]) for column in rows.columns(metric)])
+    has_value = np.logical_and.reduce([~np.isnan(column[asked]) for column in rows.columns(metric)])
     if metric.partial is None:
-        known &= rows.scored[asked]
-        if not np.array_equal(known, rows.scored[asked]):
+        has_value &= rows.scored[asked]
+        if not np.array_equal(has_value, rows.scored[asked]):
             return asked[:0]
-    return asked[known]
+    return asked[has_value]
 
 
 def _recipe_of(rows: Rows, name: str, places: Ints) -> str:

@@ -115,8 +115,8 @@ class RunFacts:
         :param metrics: whose values are kept, in addition to accuracy.
         :param shared: equal sequences of several runs are stored once in it.
         """
-        for one in metrics:
-            self.values(one)
+        for metric in metrics:
+            self.values(metric)
         self.hits(1)
         for name in _KEPT:
             value = getattr(self, name)
@@ -186,8 +186,8 @@ class RunFacts:
     @cached_property
     def stopped(self) -> set[str]:
         """Facts whose rank is only known to be greater than some number."""
-        known = (self.beyond == np.inf) | ~self.scored
-        return {fact for fact, is_known in zip(self.facts, known, strict=True) if not is_known}
+        exact = (self.beyond == np.inf) | ~self.scored
+        return {fact for fact, is_exact in zip(self.facts, exact, strict=True) if not is_exact}
 
     # --- sampling units and groups
 
@@ -215,8 +215,8 @@ class RunFacts:
     def groups(self) -> Mapping[str, Sequence[Sequence[str]]]:
         """Values of each fact under every key, by its first query, see :meth:`Rows.values_of`."""
         texts = {key: [self.rows.text_of(query, key) for query in self.queries] for key in self.rows.keys}
-        values = {key: {text: tuple(split_values(key, text)) for text in set(own)} for key, own in texts.items()}
-        return {key: [values[key][text] for text in own] for key, own in texts.items()}
+        values = {key: {text: tuple(split_values(key, text)) for text in set(column)} for key, column in texts.items()}
+        return {key: [values[key][text] for text in column] for key, column in texts.items()}
 
     def at(self, facts: Iterable[str]) -> Ints:
         if self._at is None or self._at[0] is not facts:  # callers pass the same list again and again
@@ -255,8 +255,8 @@ class RunFacts:
         }
 
     def only(self, facts: Sequence[str]) -> RunFacts:
-        chosen = self.places[np.isin(self.fact_of, self.at(facts))]
-        return RunFacts(self.run, self.rows, self.scoring, self.model, chosen, f"facts:{len(facts)} in common")
+        places = self.places[np.isin(self.fact_of, self.at(facts))]
+        return RunFacts(self.run, self.rows, self.scoring, self.model, places, f"facts:{len(facts)} in common")
 
     # --- candidates and answers
 
@@ -297,12 +297,11 @@ class RunFacts:
     def best_golds(self) -> dict[str, tuple[str, int | None]]:
         """Return name and recorded tokens of the best gold answer of each scored fact, by the last of its templates."""
         rows, scored = self.rows, self.rows.scored[self.places]
-        names = {space: dict(zip(*pair, strict=True)) for space, pair in rows.candidates.items()}
         columns = rows.table.select(["gold_scores", "gold_tokens"]).take(self.places[scored]).to_pydict()
         places, golds = (self.fact_of[scored].tolist(), rows.query[self.places[scored]].tolist()), {}
         for fact, query, scores, tokens in zip(*places, *columns.values(), strict=True):
             best = best_gold(scores)
-            name = names[rows.spaces[query] or ""][rows.gold[query][best]]
+            name = rows.names[rows.spaces[query] or ""][rows.gold[query][best]]
             golds[self.facts[fact]] = name, tokens[best] if tokens else None
         return golds
 
@@ -391,9 +390,9 @@ class RunFacts:
 
     def called(self, model: str) -> RunFacts:
         """Return the same facts with another name of the model."""
-        other = copy(self)
-        other.model = model
-        return other
+        facts = copy(self)
+        facts.model = model
+        return facts
 
     # --- estimates
 
@@ -426,11 +425,11 @@ class RunFacts:
         :param facts: by default the scored ones.
         :param sample: how the facts were drawn, if already known.
         """
-        chosen = self.scored_facts if facts is None else facts
-        shares, line = values[self.at(chosen)], self.recipe(name)
+        facts = self.scored_facts if facts is None else facts
+        shares, line = values[self.at(facts)], self.recipe(name)
         if not len(shares) or np.isnan(shares).any():
             return point_estimate(self.why_undefined if len(shares) else NOTHING, line, form=form)
-        return estimates.mean(shares, sample or self.sample(chosen), line, form=form)
+        return estimates.mean(shares, sample or self.sample(facts), line, form=form)
 
 
 def _in_words(value: object) -> str:
@@ -444,8 +443,8 @@ def _in_words(value: object) -> str:
 
 
 def _shared(values: Iterable[Value], shared: Shared) -> Sequence[Value]:
-    own = tuple(values)
-    return shared.setdefault(own, own)  # type: ignore[no-any-return]
+    content = tuple(values)
+    return shared.setdefault(content, content)  # type: ignore[no-any-return]
 
 
 def names_of(candidates: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
@@ -472,10 +471,10 @@ def difference(
     :param sample: how these were drawn, if already known.
     """
     sides = (first, second)
-    terms = [own[side.at(facts)] for side, own in zip(sides, values, strict=True)]
+    terms = [column[side.at(facts)] for side, column in zip(sides, values, strict=True)]
     recipe = combined(name, [side.recipe("") for side in sides])
     if np.isnan(terms).any():
-        why = next(side.why_undefined for side, own in zip(sides, terms, strict=True) if np.isnan(own).any())
+        why = next(side.why_undefined for side, term in zip(sides, terms, strict=True) if np.isnan(term).any())
         return point_estimate(why, recipe, form=form)
     drawn = sample or first.sample(facts)
     return estimates.difference(terms[0], terms[1], drawn, recipe, form=form)
@@ -516,27 +515,27 @@ def common_facts(outcomes: Sequence[RunFacts], same_candidates: bool = True) -> 
     :raises BadInput: none, ranked among other candidates, or with one correct answer here and several there.
     """
     first, *others = outcomes
-    refuse(f"{one.path} has no ranked facts at all" for one in outcomes if not one.scored_facts)
+    refuse(f"{outcome.path} has no ranked facts at all" for outcome in outcomes if not outcome.scored_facts)
     both = first.scored_facts
-    refuse(line for other in others for line in _other_answers(first, other))
-    for other in others:
-        if other.scored_facts != first.scored_facts:
-            both = [fact for fact in both if fact in other.place and fact not in other.left_out]
+    refuse(line for second in others for line in _other_answers(first, second))
+    for second in others:
+        if second.scored_facts != first.scored_facts:
+            both = [fact for fact in both if fact in second.place and fact not in second.left_out]
     if not both:
         raise BadInput(
             f"{', '.join(outcome.path for outcome in outcomes)} have no ranked fact in common: "
             "they need the same data, or data with the same fact_id"
         )
-    for other in others if same_candidates else ():
-        if (first.facts, first.spaces) == (other.facts, other.spaces):
+    for second in others if same_candidates else ():
+        if (first.facts, first.spaces) == (second.facts, second.spaces):
             continue
-        spaces = [list(map(side.spaces.__getitem__, side.at(both).tolist())) for side in (first, other)]
-        for fact, own, its in zip(both, *spaces, strict=True) if spaces[0] != spaces[1] else ():
-            if own != its:
-                mine, theirs = first.place[fact], other.place[fact]
+        spaces = [list(map(side.spaces.__getitem__, side.at(both).tolist())) for side in (first, second)]
+        for fact, first_space, second_space in zip(both, *spaces, strict=True) if spaces[0] != spaces[1] else ():
+            if first_space != second_space:
+                mine, theirs = first.place[fact], second.place[fact]
                 raise BadInput(
-                    f"{first.path} ranked {fact} among {first.sizes[mine]:.0f} candidates, {other.path} among "
-                    f"{other.sizes[theirs]:.0f} others: use the same --pool, --candidates, --single-token, "
+                    f"{first.path} ranked {fact} among {first.sizes[mine]:.0f} candidates, {second.path} among "
+                    f"{second.sizes[theirs]:.0f} others: use the same --pool, --candidates, --single-token, "
                     "--trailing-space and selection for both"
                 )
     return both

@@ -140,17 +140,17 @@ def _read_each(
     :param reduce: what to hold of each while the next run is read.
     :raises BadInput: with the faults of all runs, and the scorings that no run has.
     """
-    lines, results, known = list(faults), [], set[str]()
+    lines, results, available = list(faults), [], set[str]()
     for run, model in zip(runs, short_names(runs), strict=True):
         try:
             for outcome in load(run, model=model):
-                known |= set(outcome.rows.scorings)
+                available |= set(outcome.rows.scorings)
                 results.append(reduce(outcome))
             del outcome  # with its rows, before those of the next run
         except BadInput as error:
             lines += error.faults
-    unknown = [name for name in scorings if known and name not in known]
-    refuse([*lines, *(f"--scoring {name}: no run has it; there is {', '.join(sorted(known))}" for name in unknown)])
+    unknown = [name for name in scorings if available and name not in available]
+    refuse([*lines, *(f"--scoring {name}: no run has it; there is {', '.join(sorted(available))}" for name in unknown)])
     return results
 
 
@@ -212,8 +212,8 @@ def check_same(runs: Sequence[RunFolder], parts: Sequence[str]) -> None:
     if not runs:
         raise BadInput("expected a run or more, found none")
     for part in parts:
-        own = [run.manifest["identity"][part] for run in runs]
-        kinds = {one.get("content_hash") or one["name"]: one["name"] for one in own}
+        identities = [run.manifest["identity"][part] for run in runs]
+        kinds = {identity.get("content_hash") or identity["name"]: identity["name"] for identity in identities}
         if len(kinds) > 1:
             raise BadInput(f"expected runs of one {part}, found {', '.join(map(str, kinds.values()))}")
 
@@ -284,8 +284,8 @@ def distinguished(parts: Sequence[Mapping[str, str]]) -> list[str]:
 
     :param parts: values by kind; "" adds nothing to a name, and a folder's name comes last.
     """
-    names = [next(iter(own.values())) for own in parts]
-    kinds = dict.fromkeys(kind for own in parts for kind in list(own)[1:])
+    names = [next(iter(part.values())) for part in parts]
+    kinds = dict.fromkeys(kind for part in parts for kind in list(part)[1:])
     for kind in sorted(kinds, key=lambda kind: kind == FOLDER):
         for equal in {name for name in names if names.count(name) > 1}:
             places = [place for place, name in enumerate(names) if name == equal]
@@ -315,7 +315,8 @@ def _unique_names(models: Sequence[_Model]) -> list[str]:
     each = [model.calls(deepest) for model in first.values()]
     kinds = list(zip(*each, strict=True))
     unique = [
-        next((name for name, kind in zip(own, kinds, strict=True) if kind.count(name) == 1), own[-1]) for own in each
+        next((name for name, kind in zip(labels, kinds, strict=True) if kind.count(name) == 1), labels[-1])
+        for labels in each
     ]
     names = dict(zip(first, unique, strict=True))
     return [names[model.called(), model.content] for model in models]

@@ -68,7 +68,7 @@ def alike_reasons(reasons: Mapping[str, int]) -> list[tuple[str, int]]:
     together = []
     for words, whys in groups.items():
         ends = [sorted(numbers, key=int) for numbers in zip(*map(_NUMBER.findall, whys), strict=True)]
-        ranges = [low if low == high else f"{low} to {high}" for low, *_, high in ([own[0], *own] for own in ends)]
+        ranges = [low if low == high else f"{low} to {high}" for low, *_, high in ([pair[0], *pair] for pair in ends)]
         text = words[0] + "".join(both + rest for both, rest in zip(ranges, words[1:], strict=True))
         together.append((text, sum(map(reasons.__getitem__, whys))))
     return sorted(together, key=lambda line: -line[1])
@@ -84,8 +84,8 @@ def split_values(key: str, text: str | None) -> list[str]:
 
 def best_gold(scores: Sequence[float | None] | None) -> int:
     """Return the index of the gold answer with the best score; 0 if no score was recorded."""
-    known = {place: score for place, score in enumerate(scores or ()) if score is not None and not np.isnan(score)}
-    return max(known, key=known.__getitem__, default=0)
+    scored = {place: score for place, score in enumerate(scores or ()) if score is not None and not np.isnan(score)}
+    return max(scored, key=scored.__getitem__, default=0)
 
 
 class Rows:
@@ -221,7 +221,7 @@ class Rows:
     def _check_queries(self, run: RunFolder) -> None:
         """:raises BadInput: a query has an impossible number of filtered answers, or rank by frequency."""
         sizes = self._sizes
-        recorded = [own if known is None else len(known) for own, known in zip(self.filtered, self.known, strict=True)]
+        recorded = [count if ids is None else len(ids) for count, ids in zip(self.filtered, self.known, strict=True)]
         filtered = np.array(self.filtered)
         checks = {
             "filtered": (filtered != recorded) | (filtered < 0) | (filtered > sizes),
@@ -380,7 +380,7 @@ class Rows:
     def at_distance(self, query: int, distance: int = 1) -> list[int]:
         """Return the places, among a query's gold answers, of those at a distance."""
         steps = self.distances[query] or [1] * len(self.gold[query])
-        return [place for place, own in enumerate(steps) if own == distance]
+        return [place for place, step in enumerate(steps) if step == distance]
 
     def even_weight(self) -> Floats:
         """Return 1 / number of scored predictions of the same relation and scoring; NaN where unscored."""
@@ -419,9 +419,9 @@ class Rows:
             and len(self.scores(place))
             and self.gold_places(place)
         ]
-        known = confidences([self.scores(place) for place in places], [self.gold_places(place) for place in places])
-        full = Confidence(*(np.full(len(self.rank), np.nan) for _ in known))
-        for array, values in zip(full, known, strict=True):
+        of_places = confidences([self.scores(place) for place in places], [self.gold_places(place) for place in places])
+        full = Confidence(*(np.full(len(self.rank), np.nan) for _ in of_places))
+        for array, values in zip(full, of_places, strict=True):
             array[places] = values
         return full
 
@@ -457,6 +457,15 @@ class Rows:
         """Return the positions of ids among the candidates of one prediction; others are ignored."""
         order = self._positions.get(self.spaces[int(self.query[place])], {})
         return [order[id_] for id_ in ids if id_ in order]
+
+    @cached_property
+    def names(self) -> dict[str, dict[str, str]]:
+        """The name of each candidate by its id, for each candidate set."""
+        return {space: dict(zip(*lists, strict=True)) for space, lists in self.candidates.items()}
+
+    def right_ids(self, query: int) -> set[str]:
+        """Return the gold answers of a query, and its other correct answers if the run has them."""
+        return {*self.gold[query], *(self.known[query] or ())}
 
     @cached_property
     def _positions(self) -> dict[str | None, dict[str, int]]:

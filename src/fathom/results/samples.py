@@ -53,14 +53,14 @@ class Sample(NamedTuple):
         labels = self.clusters
         return self.within is None and labels is not None and all(label == labels[0] for label in labels)
 
-    def only(self, chosen: npt.NDArray[np.bool_]) -> Sample:
-        """Select some of the values. :param chosen: a mask, shape (n)."""
-        return Sample(self.key, *(None if labels is None else np.asarray(labels)[chosen] for labels in self[1:]))
+    def only(self, mask: npt.NDArray[np.bool_]) -> Sample:
+        """Select some of the values. :param mask: True where a value is selected, shape (n)."""
+        return Sample(self.key, *(None if labels is None else np.asarray(labels)[mask] for labels in self[1:]))
 
     def numbered(self) -> Sample:
         """Replace labels by numbers, which is faster for many numbers of the same values."""
         every = (None if labels is None else np.asarray(labels) for labels in self[1:])
-        return Sample(self.key, *(None if own is None else np.unique(own, return_inverse=True)[1] for own in every))
+        return Sample(self.key, *(None if part is None else np.unique(part, return_inverse=True)[1] for part in every))
 
 
 class Origin(NamedTuple):
@@ -104,8 +104,8 @@ def drawn(
 
 def sample_of_origins(origins: Sequence[Origin]) -> Sample:
     """Return how values were drawn of which several may be of one query or fact. :param origins: all by one key."""
-    relations, labels = [one.relation for one in origins], [one.label for one in origins]
-    return drawn(origins[0].key if origins else "", relations, labels, [one.unit for one in origins])
+    relations, labels = [origin.relation for origin in origins], [origin.label for origin in origins]
+    return drawn(origins[0].key if origins else "", relations, labels, [origin.unit for origin in origins])
 
 
 def by_default(groups: Sequence[str], unit: str = FACT, group: str = RELATION) -> Sample:
@@ -136,10 +136,10 @@ def check_key(key: str, keys: Iterable[str], by_design: Mapping[str, str] = Mapp
     :param keys: of their groups.
     :param by_design: keys whose values are fixed, not a sample, and why.
     """
-    known = [name for name in dict.fromkeys((*ALWAYS, *keys)) if name not in by_design]
-    if key and key not in known:
+    available = [name for name in dict.fromkeys((*ALWAYS, *keys)) if name not in by_design]
+    if key and key not in available:
         raise BadInput(
-            f"--cluster {key}: {by_design.get(key, 'the queries have no such key')}; there is {', '.join(known)}"
+            f"--cluster {key}: {by_design.get(key, 'the queries have no such key')}; there is {', '.join(available)}"
         )
 
 

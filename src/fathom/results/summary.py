@@ -136,9 +136,9 @@ class Summary(Tabular):
     def tables_in(self, form: str) -> list[Table]:
         """Return the headline, or the tasks, then the breakdowns, those by a number with their trend, but in "csv"."""
         tables = [self.tasks or _headline_table(self, self.every or form in ("json", "csv"))]
-        for one in self.breakdowns:
-            parts = replace(_parts_table(one), labels=self.labels)
-            tables += [parts, *([one.trend] if one.trend and form != "csv" else [])]
+        for breakdown in self.breakdowns:
+            parts = replace(_parts_table(breakdown), labels=self.labels)
+            tables += [parts, *([breakdown.trend] if breakdown.trend and form != "csv" else [])]
         return tables
 
 
@@ -195,7 +195,7 @@ class RunNumbers:
             notes = (*notes, f"{what}: fathom study choice judges them, --by relation parts them")
         model = short_names([self.run])[0]
         if self._tasks is not None:
-            decisions = {int(place): own for (kind, place), own in self.decisions.items() if kind == "task"}
+            decisions = {int(place): decision for (kind, place), decision in self.decisions.items() if kind == "task"}
             tasks = task_table(self._tasks, decisions, (*notes, *_reasons(self.headlines)))
             above = above_in_words(model, decisions.values())
         return Summary(
@@ -214,8 +214,8 @@ class RunNumbers:
     def _breakdown(self, keys: tuple[str, ...], binned: Mapping[str, Bins]) -> Breakdown:
         names = tuple(binned[key].name if key in binned else key for key in keys)
         trend = trend_table(self.rows, binned[keys[0]]) if len(keys) == 1 and keys[0] in binned else None
-        own = {bins.name: bins for key, bins in binned.items() if key in keys}
-        return Breakdown(names, tuple(self._parts(names, own)), trend)
+        bins_by_name = {bins.name: bins for key, bins in binned.items() if key in keys}
+        return Breakdown(names, tuple(self._parts(names, bins_by_name)), trend)
 
     def json(self) -> dict[str, Any]:
         """Return the content of RUN/metrics.json: numbers with interval and recipe, and the usual breakdowns."""
@@ -228,7 +228,10 @@ class RunNumbers:
                 "reasons": dict(line.reasons),
                 "accuracy_deviation_over_templates": line.deviation,
                 "metrics": {name: number.plain() for name, number in line.numbers.items()},
-                "baselines": {name: {one.baseline: one.plain() for one in own} for name, own in line.baselines.items()},
+                "baselines": {
+                    name: {comparison.baseline: comparison.plain() for comparison in comparisons}
+                    for name, comparisons in line.baselines.items()
+                },
                 "verdict": line.decision.plain() if line.decision is not None else None,
                 "by": {},
             }
@@ -264,8 +267,8 @@ class RunNumbers:
         asked = rows.of(scoring)
         scored = asked[rows.scored[asked]]
         reasons = Counter(reason for place in asked.tolist() if (reason := rows.reason[place]) is not None)
-        metrics = {one.name: one for one in self._metrics()}
-        numbers = {name: value for name, one in metrics.items() if (value := self.number(one, asked)) is not None}
+        metrics = {metric.name: metric for metric in self._metrics()}
+        numbers = {name: value for name, metric in metrics.items() if (value := self.number(metric, asked)) is not None}
         baselines_of_each = (
             (name, compare_baselines(rows, metrics[name], asked, self.baseline_ranks)) for name in numbers
         )
@@ -294,7 +297,7 @@ class RunNumbers:
         has_many = any(len(ids) > 100 for ids, _ in self.rows.candidates.values())
         cuts = [*declared.cuts, *([100] if has_many else [])]
         accuracy, *others = METRICS.entries()
-        others = [other for other in others if not other.further or other.name in declared.further]
+        others = [metric for metric in others if not metric.further or metric.name in declared.further]
         return [accuracy, *(hits(k) for k in cuts if k > 1), *others]
 
     @cached_property
@@ -328,8 +331,8 @@ class RunNumbers:
 
         def in_order(part: tuple[str, tuple[Any, ...]]) -> tuple[Any, ...]:
             values = zip(by, part[1], strict=True)
-            own = (binned[key].order.index(value) if key in binned else numbers_first(value) for key, value in values)
-            return order[part[0]], *own
+            place = (binned[key].order.index(value) if key in binned else numbers_first(value) for key, value in values)
+            return order[part[0]], *place
 
         return [
             self._part(by, scoring, tuple(map(str, keys)), np.array(places_of[scoring, keys]))
@@ -338,10 +341,12 @@ class RunNumbers:
 
     def _part(self, by: Sequence[str], scoring: str, keys: tuple[str, ...], asked: Ints) -> BreakdownPart:
         rows = self.rows
-        chosen = zip(by, keys, strict=True)
-        selected = "".join(f"|{key}:{value}" for key, value in chosen if key not in ("template", "scoring"))
+        pairs = zip(by, keys, strict=True)
+        selected = "".join(f"|{key}:{value}" for key, value in pairs if key not in ("template", "scoring"))
         each = ((name, self.number(metric(name), asked)) for name in (*_OF_PARTS, *rows.declared.by))
-        numbers = {name: one._replace(recipe=one.recipe + selected) for name, one in each if one is not None}
+        numbers = {
+            name: number._replace(recipe=number.recipe + selected) for name, number in each if number is not None
+        }
         scored = asked[rows.scored[asked]]
         counts = len(set(rows.query[asked].tolist())), len(scored), len(asked) - len(scored)
         return BreakdownPart(keys, scoring, *counts, self._deviation(scored), numbers)
@@ -375,8 +380,8 @@ def _sentences(line: Headline, model: str) -> list[str]:
         return [f"{name}: {NOTHING}.", *rest]
     text = f"{name} answers {share} of {line.answered:,} queries correctly"
     compared = line.baselines.get(ACCURACY, ())
-    tested = [one for one in compared if decision is None or one.baseline not in decision.untested]
-    values = ", ".join(f"{one.baseline} {percent(one.value)}" for one in tested)
+    tested = [comparison for comparison in compared if decision is None or comparison.baseline not in decision.untested]
+    values = ", ".join(f"{comparison.baseline} {percent(comparison.value)}" for comparison in tested)
     if decision is None:
         return [f"{text}; no baseline is known.", *rest]
     if decision.holds:
@@ -389,7 +394,11 @@ def _sentences(line: Headline, model: str) -> list[str]:
     else:
         text += f". Whether this is above chance {decision.word}: {decision.reason}."
     untested = [f"The {name} baseline could not be tested: {why}." for name, why in decision.untested.items()]
-    some = [f"Compared on these alone: {one.difference.note}." for one in tested if PARTLY in one.difference.note]
+    some = [
+        f"Compared on these alone: {comparison.difference.note}."
+        for comparison in tested
+        if PARTLY in comparison.difference.note
+    ]
     return [text, *untested, *some, *filter(None, [rough_sentence(decision)]), *rest]
 
 
@@ -398,8 +407,13 @@ USUAL = ("accuracy", "mrr", "hits@10", "consistency", "f1")
 
 
 def _headline_table(summary: Summary, every: bool) -> Table:
-    known = {one.baseline for line in summary.headlines for own in line.baselines.values() for one in own}
-    baselines_shown = [name for name in NAMES if name in known]
+    available = {
+        comparison.baseline
+        for line in summary.headlines
+        for comparisons in line.baselines.values()
+        for comparison in comparisons
+    }
+    baselines_shown = [name for name in NAMES if name in available]
     usual = [name for name in USUAL if name != "hits@10" or summary.candidates > 10]
     rows: list[dict[str, Cell | Estimate]] = []
     notes = []
@@ -408,7 +422,7 @@ def _headline_table(summary: Summary, every: bool) -> Table:
         if line.accuracy is None:
             shown[ACCURACY] = point_estimate(NOTHING)
         for name, number in shown.items():
-            others = {one.baseline: one.value for one in line.baselines.get(name, ())}
+            others = {comparison.baseline: comparison.value for comparison in line.baselines.get(name, ())}
             rows.append(
                 {
                     "scoring": line.scoring,
@@ -424,7 +438,7 @@ def _headline_table(summary: Summary, every: bool) -> Table:
         notes += _notes(line, shown, summary.queries)
     deviations = any(line.deviation is not None for line in summary.headlines)
     deviation = "; deviation: sample standard deviation over templates" if deviations else ""
-    legends = ["baselines: " + "; ".join(LEGENDS[name] for name in baselines_shown)] if known else []
+    legends = ["baselines: " + "; ".join(LEGENDS[name] for name in baselines_shown)] if available else []
     hidden = ["verdict"]  # the answer says it
     hidden += ["scoring"] * (len(summary.headlines) == 1) + ["deviation"] * (not deviations)
     hidden += ["unscored"] * (not any(line.unscored for line in summary.headlines))
@@ -457,8 +471,8 @@ def _parts_table(breakdown: Breakdown) -> Table:
     by = breakdown.by if "scoring" in breakdown.by else ("scoring", *breakdown.by)
     numbers = [part.numbers for part in breakdown.parts]
     # Written answers have no rank but a precision.
-    written = any("precision" in own for own in numbers)
-    declared = dict.fromkeys(name for own in numbers for name in own if name not in _OF_PARTS)
+    written = any("precision" in of_part for of_part in numbers)
+    declared = dict.fromkeys(name for of_part in numbers for name in of_part if name not in _OF_PARTS)
     further = ("precision", "recall", "f1") if written else ("mrr", *declared)
     rows = [
         {

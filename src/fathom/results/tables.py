@@ -114,11 +114,11 @@ class Table:
         estimates = _estimates_of(table, columns)
         main = main or (next(iter(estimates)) if len(estimates) == 1 else "")
         numbers = {
-            name: _interval_columns("" if name == main else f"{name} ", own) if name not in without_interval else ()
-            for name, own in estimates.items()
+            name: _interval_columns("" if name == main else f"{name} ", cells) if name not in without_interval else ()
+            for name, cells in estimates.items()
         }
-        secondary = [name for other, names in numbers.items() for name in (names[:2] if other == main else names)]
-        every = [one for row in table for one in row.values() if _is_estimate(one)]
+        secondary = [name for column, names in numbers.items() for name in (names[:2] if column == main else names)]
+        every = [estimate for row in table for estimate in row.values() if _is_estimate(estimate)]
         return cls(
             (*(name for column in columns for name in (column, *numbers.get(column, ()))), "note", "recipe"),
             tuple(_body_row(row, columns, numbers) for row in table),
@@ -128,7 +128,7 @@ class Table:
             frozenset({"note", "recipe", *secondary, *hidden}),
             _with_legends(notes, every),
             numbers,
-            _one_recipe(one.recipe for one in every),
+            _one_recipe(estimate.recipe for estimate in every),
             frozenset(numbers) & ({*numbers} if inline else {main}),
         )
 
@@ -161,36 +161,36 @@ def _is_estimate(cell: object) -> TypeGuard[Estimate]:
 
 def _estimates_of(table: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, list[Estimate]]:
     """Return the estimates of each column that has any, undefined ones last."""
-    known = {name: [cell for row in table if _is_estimate(cell := row.get(name))] for name in columns}
-    return {name: sorted(own, key=lambda one: math.isnan(one.value)) for name, own in known.items() if own}
+    by_column = {name: [cell for row in table if _is_estimate(cell := row.get(name))] for name in columns}
+    return {name: sorted(cells, key=lambda cell: math.isnan(cell.value)) for name, cells in by_column.items() if cells}
 
 
 def _interval_columns(prefix: str, estimates: Sequence[Estimate]) -> tuple[str, ...]:
     """Return the names of the columns after the value; p if zero is in question, as for a signed number."""
-    tested = any(one.p_value is not None or one.form.startswith("+") for one in estimates)
+    tested = any(estimate.p_value is not None or estimate.form.startswith("+") for estimate in estimates)
     return (f"{prefix}low", f"{prefix}high", *([f"{prefix}p"] if tested else ()))
 
 
 def _body_row(row: Mapping[str, Any], columns: Sequence[str], numbers: Mapping[str, Sequence[str]]) -> tuple[Cell, ...]:
     """Return the cells of a row with their intervals, then the notes and the recipe of its estimates."""
     values = [cell for name in columns for cell in _widened(row.get(name), numbers.get(name, ()))]
-    own = [cell for cell in row.values() if _is_estimate(cell)]
-    note = "; ".join(dict.fromkeys(one.note for one in own if one.note))
-    return (*values, note, _one_recipe(one.recipe for one in own))
+    of_row = [cell for cell in row.values() if _is_estimate(cell)]
+    note = "; ".join(dict.fromkeys(estimate.note for estimate in of_row if estimate.note))
+    return (*values, note, _one_recipe(estimate.recipe for estimate in of_row))
 
 
 def _with_legends(notes: Iterable[str], estimates: Sequence[Estimate]) -> tuple[str, ...]:
     """Return the notes, the sampling units of the intervals, and the notes of estimates that these lack."""
     from fathom.results.samples import legend
 
-    in_points = any(re.fullmatch(r"\+.*%", one.form) for one in estimates)
+    in_points = any(re.fullmatch(r"\+.*%", cell.form) for cell in estimates)
     below = [
         *notes,
         *["differences in points"] * in_points,
-        *map(legend, dict.fromkeys(one.sample for one in estimates if one.low is not None and one.sample)),
+        *map(legend, dict.fromkeys(cell.sample for cell in estimates if cell.low is not None and cell.sample)),
     ]
-    further = dict.fromkeys(one.note for one in estimates)
-    return tuple(filter(None, [*below, *(note for note in further if not any(note in own for own in below))]))
+    further = dict.fromkeys(cell.note for cell in estimates)
+    return tuple(filter(None, [*below, *(note for note in further if not any(note in text for text in below))]))
 
 
 def _widened(cell: Any, names: Sequence[str]) -> list[Cell]:
@@ -200,20 +200,22 @@ def _widened(cell: Any, names: Sequence[str]) -> list[Cell]:
 
 def _formats(estimates: Mapping[str, Sequence[Estimate]], numbers: Mapping[str, Sequence[str]]) -> dict[str, str]:
     formats: dict[str, str] = {}
-    for name, own in estimates.items():
-        formats |= dict.fromkeys((name, *numbers[name][:2]), own[0].form) | dict.fromkeys(numbers[name][2:], ".2g")
+    for name, cells in estimates.items():
+        formats |= dict.fromkeys((name, *numbers[name][:2]), cells[0].form) | dict.fromkeys(numbers[name][2:], ".2g")
     return formats
 
 
 def _row_formats(table: Sequence[Mapping[str, Any]], estimates: Mapping[str, Sequence[Estimate]]) -> tuple[str, ...]:
     """Return a format per row if the rows of a column are different quantities; else nothing."""
-    mixed = [name for name, own in estimates.items() if len({_unsigned(o) for o in own if math.isfinite(o.value)}) > 1]
+    mixed = [
+        name for name, cells in estimates.items() if len({_unsigned(o) for o in cells if math.isfinite(o.value)}) > 1
+    ]
     cells = (row.get(mixed[0]) if mixed else None for row in table)
     return tuple(_unsigned(cell) if _is_estimate(cell) else ".4g" for cell in cells) if mixed else ()
 
 
-def _unsigned(one: Estimate) -> str:
-    return one.form.lstrip("+")
+def _unsigned(estimate: Estimate) -> str:
+    return estimate.form.lstrip("+")
 
 
 def _one_recipe(recipes: Iterable[str]) -> str:
@@ -285,7 +287,7 @@ def render(tables: Sequence[Table], form: str, answer: Sequence[str] = ()) -> st
     if answer and form != "csv":
         # Markdown ends a line with two blanks, LaTeX has comments.
         lines = {"text": _wrapped, "md": "{}  ".format, "latex": "% {}".format}[form]
-        rendered.insert(0, "\n".join(lines(_plain(one)) for one in answer))
+        rendered.insert(0, "\n".join(lines(_plain(sentence)) for sentence in answer))
     if recipe and form in ("md", "latex"):
         rendered.append(f"{'% ' if form == 'latex' else ''}recipe: {_plain(recipe)}")
     return "\n\n".join(rendered)
@@ -329,12 +331,12 @@ def _lines(row: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[
     """Return a row, on several lines if a cell is wider than its column."""
     broken = []
     for cell, width in zip(row, widths, strict=True):
-        own = [""]
+        pieces = [""]
         for part in cell:
-            if own[-1] and cell_len((own[-1] + part).rstrip()) > width:
-                own.append("")
-            own[-1] += part
-        broken.append([line.rstrip() for line in own])
+            if pieces[-1] and cell_len((pieces[-1] + part).rstrip()) > width:
+                pieces.append("")
+            pieces[-1] += part
+        broken.append([line.rstrip() for line in pieces])
     lines = []
     for parts in zip_longest(*broken, fillvalue=""):
         spaces = (" " * (width - cell_len(part)) for part, width in zip(parts, widths, strict=True))
@@ -429,8 +431,8 @@ def _finite(cell: Cell) -> Cell:
 def _readable(table: Table) -> tuple[list[str], list[list[str]], list[bool]]:
     """Return header and rows as text, and whether each column has numbers alone; without the hidden columns."""
     shown = [place for place, column in enumerate(table.columns) if column not in table.hidden]
-    known = [[row[place] for row in table.rows if row[place] is not None] for place in shown]
-    numeric = [bool(cells) and all(isinstance(cell, int | float) for cell in cells) for cells in known]
+    filled = [[row[place] for row in table.rows if row[place] is not None] for place in shown]
+    numeric = [bool(cells) and all(isinstance(cell, int | float) for cell in cells) for cells in filled]
     body = []
     for row, of_row in zip(table.rows, table.row_formats or [""] * len(table.rows), strict=True):
         forms = [of_row or table.formats.get(name, ".4g") for name in table.columns]

@@ -108,11 +108,11 @@ def lines_of(run: RunFolder, rows: Rows, model: str) -> list[TaskLine]:
     """Return a line for each task, template and scoring, in order of appearance."""
     keys = enumerate(zip(rows.relation_of(), rows.template.tolist(), rows.scoring, strict=True))
     lines = []
-    for (task, template, scoring), own in grouped((key, place) for place, key in keys).items():
-        places = np.array(own)
+    for (task, template, scoring), of_setting in grouped((key, place) for place, key in keys).items():
+        places = np.array(of_setting)
         scored = places[rows.scored[places]]
         setting, unscored = _setting(rows, model, task, scoring, places), len(places) - len(scored)
-        each = ((name, measure(rows, one, scored)) for name, one in metrics().items())
+        each = ((name, measure(rows, metric, scored)) for name, metric in metrics().items())
         numbers = {name: number.shown(FORMATS[name]) for name, number in each if number is not None}
         lines.append(TaskLine(setting, numbers, len(scored), unscored, run, template, scoring, rows, places))
     return lines
@@ -132,7 +132,7 @@ def over(
     :param values: of each number, which is their mean.
     :param sample: how all values were drawn, end to end.
     """
-    weights = np.concatenate([np.full(len(own), 1 / len(own)) for own in values])
+    weights = np.concatenate([np.full(len(column), 1 / len(column)) for column in values])
     recipe = combined(name, [number.recipe for number in numbers], " and ")
     return mean(np.concatenate(values), sample, recipe, weights=weights, form=FORMATS.get(name, ".3f"))
 
@@ -228,8 +228,8 @@ def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, ByFrequ
         subjects = [rows.subjects[query] or rows.query_ids[query] for query in ranked]
         right = [golds[query] for query in ranked]
         finest = [
-            [place[rows.gold[query][at]] for at in rows.at_distance(query) if rows.gold[query][at] in place] or own[:1]
-            for query, own in zip(ranked, right, strict=True)
+            [place[rows.gold[query][at]] for at in rows.at_distance(query) if rows.gold[query][at] in place] or gold[:1]
+            for query, gold in zip(ranked, right, strict=True)
         ]
         best, fine = counted.ranks(subjects, right), of_finest.ranks(subjects, finest, right)
         each[task] = _by_frequency(rows, ranked, best, fine, f"answers:{counted.source()}|relation:{task}")
@@ -266,26 +266,26 @@ class _Counted(NamedTuple):
         return f"training items' by frequency, others at random {self.seed}"
 
     def ranks(
-        self, subjects: Sequence[str], right: Sequence[Sequence[int]], known: Sequence[Sequence[int]] = ()
+        self, subjects: Sequence[str], right: Sequence[Sequence[int]], excluded: Sequence[Sequence[int]] = ()
     ) -> ByOthers:
-        """Rank right answers by frequency. :param known: of each item the answers to exclude."""
+        """Rank right answers by frequency. :param excluded: of each item the answers to exclude."""
         if self.training is None:
-            every = [(subject, [self.place[id_] for id_ in own if id_ in self.place]) for subject, own in self.items]
+            every = [(subject, [self.place[id_] for id_ in ids if id_ in self.place]) for subject, ids in self.items]
             pairs = list(zip(subjects, right, strict=True))
-            return by_frequency_of_others(every, pairs, len(self.place), known)
-        order = by_frequency((gold for own in self.training for gold in own), self.place, self.seed)
+            return by_frequency_of_others(every, pairs, len(self.place), excluded)
+        order = by_frequency((gold for answers in self.training for gold in answers), self.place, self.seed)
         rank = {self.place[id_]: float(number) for number, id_ in enumerate(order, start=1)}
-        ranks = [[rank[gold] for gold in own] for own in right]
-        first = np.array([min(own) for own in ranks])
-        for at, others in enumerate(known):
-            first[at] -= sum(rank[other] < first[at] for other in others)
+        ranks = [[rank[gold] for gold in golds] for golds in right]
+        first = np.array([min(of_item) for of_item in ranks])
+        for at, others in enumerate(excluded):
+            first[at] -= sum(rank[answer] < first[at] for answer in others)
         return ByOthers(first, first, ranks)
 
 
 def _by_frequency(rows: Rows, queries: Sequence[int], ranked: ByOthers, finest: ByOthers, made: str) -> ByFrequency:
     """:param queries: of the ranks. :param finest: of the finest right answers. :param made: end of the recipe."""
     first, last = ranked.optimistic, ranked.pessimistic
-    best, of_finest = (reciprocal_rank(one.optimistic, one.pessimistic) for one in (ranked, finest))
+    best, of_finest = (reciprocal_rank(side.optimistic, side.pessimistic) for side in (ranked, finest))
     remembered = hits_at_k(finest.optimistic, finest.pessimistic, 1)
     of_all = reciprocal_mean_rank(ranked.ranks)
     values = [*(hits_at_k(first, last, k) for k in CUTS), best, of_all, of_finest, remembered]
@@ -320,9 +320,9 @@ def _recorded(file: Path, kind: Any, expected: str) -> Any:
 
 def above_in_words(model: str, decisions: Iterable[Decision]) -> str:
     """Return for which tasks a model is above the frequency baseline; "" if none has one."""
-    by_task = grouped((one.claim.name, one) for one in decisions)
-    above = [task for task, own in by_task.items() if any(one.holds for one in own)]
-    unknown = sum(all(one.word == UNDETERMINED for one in own) for own in by_task.values())
+    by_task = grouped((decision.claim.name, decision) for decision in decisions)
+    above = [task for task, of_task in by_task.items() if any(decision.holds for decision in of_task)]
+    unknown = sum(all(decision.word == UNDETERMINED for decision in of_task) for of_task in by_task.values())
     named = f": {', '.join(above)}" if above else ""
     rest = f"; it cannot be determined for {unknown}" if unknown else ""
     number = f"{len(above)} of {len(by_task)} tasks"
@@ -366,8 +366,8 @@ def task_table(tasks: Tasks, decisions: Mapping[int, Decision], notes: Sequence[
         for place, line in enumerate(lines):
             if line.setting.task != task:
                 continue
-            own = {"template": _template(line), "masks": line.setting.masks, "pooling": line.setting.pooling}
-            about = {"task": task, "by": "model"} | {name: own[name] for name in shown}
+            settings = {"template": _template(line), "masks": line.setting.masks, "pooling": line.setting.pooling}
+            about = {"task": task, "by": "model"} | {name: settings[name] for name in shown}
             verdict = verdict_text(decisions.get(place))
             counts = {"n": line.items, "unscored": line.unscored, "verdict": verdict}
             rows.append({**about, **measured(line.numbers, OF_MEMORY), **counts})

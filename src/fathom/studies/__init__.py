@@ -36,7 +36,6 @@ Announce = Callable[[str], Callable[[int, int], None]]
 """Takes the name of a run; returns a function to call with the pieces done and their total."""
 
 MODEL = "{model}"
-WORDING = "Does the prompt matter?"
 PROBES = "Do probes agree, and can they be trusted?"
 MODELS = "How do models compare?"
 REASONING = "Does a model know an ontology, and reason with it?"
@@ -86,7 +85,7 @@ class Study:
     leaves_out: bool = False
     bounds: tuple[str, ...] = ()
 
-    def plan(self, options: Any, model: Callable[[], Any], data: Any) -> list[PlannedRun]:
+    def plan(self, options: BaseModel, model: Callable[[], object], data: object) -> list[PlannedRun]:
         """Return the runs that a study of models makes of one. :raises BadInput: by the options or the data.
 
         :param model: returns its shape.
@@ -106,28 +105,28 @@ class Study:
         """Return faults of the options of a study of cells, each with its option. :param runs: names in the plan."""
         return list(self._function("option_faults")(options, runs))
 
-    def analyse(self, runs: Any, *arguments: Any, **options: Any) -> Any:
+    def analyse(self, runs: Sequence[object], *arguments: object, **options: object) -> Any:
         """Return the findings. :param options: of :attr:`options`; a study of models takes *arguments* instead."""
-        given = arguments if self.takes == "models" else (self.options(**options),)
-        return self._function("analyse")(runs, *given)
+        passed = arguments if self.takes == "models" else (self.options(**options),)
+        return self._function("analyse")(runs, *passed)
 
-    def conclude(self, findings: Any) -> list[str]:
+    def conclude(self, findings: object) -> list[str]:
         """Return sentences on the study's claims; none for a study that only shows numbers."""
         return list(self._function("conclude", lambda findings: [])(findings))
 
-    def tables(self, findings: Any) -> list[Table]:
+    def tables(self, findings: object) -> list[Table]:
         """Return the tables in the order in which they are printed."""
         return list(self._function("tables")(findings))
 
-    def plots(self, findings: Any) -> list[Plot | Panels]:
+    def plots(self, findings: object) -> list[Plot | Panels]:
         """Return the plots; none for a study that draws nothing."""
         return list(self._function("plots", lambda findings: [])(findings))
 
-    def files(self, findings: Any) -> Mapping[str, Table]:
+    def files(self, findings: object) -> Mapping[str, Table]:
         """Return further tables by the name of their file, without its ending."""
         return dict(self._function("files", lambda findings: {})(findings))
 
-    def save(self, findings: Any, out: Path, overwrite: bool = False) -> bool:
+    def save(self, findings: object, out: Path, overwrite: bool = False) -> bool:
         """Write tables, further tables and plots into a folder. :returns: False if plots need another library."""
         from fathom.results.tables import render, save, write_tables
         from fathom.store.outputs import write_output

@@ -73,7 +73,7 @@ def analyse(runs: Sequence[RunFolder], options: AgreementOptions = AgreementOpti
     reduce = partial(_side, shared=Shared())
     if len(runs) == 2:
         pairs = zip(runs, _scorings_of_two(runs, options.scoring), short_names(runs), strict=True)
-        sides = [reduce(read_facts(run, own, name, options.cluster)) for run, own, name in pairs]
+        sides = [reduce(read_facts(run, scoring, name, options.cluster)) for run, scoring, name in pairs]
         facets = [sides]
     else:
         sides = read_runs(runs, options.scoring, options.cluster, reduce, without=("prompt", "top_ids"))
@@ -81,16 +81,16 @@ def analyse(runs: Sequence[RunFolder], options: AgreementOptions = AgreementOpti
     kinds = list(dict.fromkeys(side.kind for side in sides))
     parts = [dict(zip(KIND, kind, strict=True)) for kind in kinds]
     names = dict(zip(kinds, distinguished(parts), strict=True))
-    findings = Agreements([], [], [own[0].facts.path for own in facets if len(own) == 1])
-    for own in facets:
-        about = [{"kind": names[side.kind], **side.facts.distinguishing} for side in own]
-        for (first_name, one), (second_name, other) in combinations(zip(distinguished(about), own, strict=True), 2):
-            both = [(one.facts.model, other.facts.model), (one.facts.data, other.facts.data)]
+    findings = Agreements([], [], [facet[0].facts.path for facet in facets if len(facet) == 1])
+    for facet in facets:
+        about = [{"kind": names[side.kind], **side.facts.distinguishing} for side in facet]
+        for (first_name, left), (second_name, right) in combinations(zip(distinguished(about), facet, strict=True), 2):
+            both = [(left.facts.model, right.facts.model), (left.facts.data, right.facts.data)]
             model, data = (" / ".join(dict.fromkeys(names)) for names in both)
             place = (model, data, first_name, second_name)
             try:
-                found = agreement(one.facts, other.facts, options.k)
-                findings.pairs.append(ProbePair(*place, found, one.tokens or other.tokens))
+                found = agreement(left.facts, right.facts, options.k)
+                findings.pairs.append(ProbePair(*place, found, left.tokens or right.tokens))
             except BadInput as error:
                 findings.refused.append((*place, str(error)))
     if not findings.pairs:
@@ -129,7 +129,7 @@ def conclude(findings: Agreements) -> list[str]:
 
 def tables(findings: Agreements) -> list[Table]:
     ranks = [pair.ranks for pair in findings.pairs]
-    left_out, stopped = sum(own.left_out for own in ranks), sum(own.stopped for own in ranks)
+    left_out, stopped = sum(numbers.left_out for numbers in ranks), sum(numbers.stopped for numbers in ranks)
     together = ", all pairs together" if len(ranks) > 1 else ""
     notes = {
         "r: Pearson's correlation of log10 ranks; r within: of these minus the mean of their relation; p in CSV and "
@@ -139,8 +139,8 @@ def tables(findings: Agreements) -> list[Table]:
         "correlations need every rank, run again without --max-rank": stopped,
         f"excluded, without another run of the same model and data: {', '.join(findings.alone)}": findings.alone,
     }
-    shown, hit = [note for note, known in notes.items() if known], f"hit: a rank up to {ranks[0].k}"
-    correlations, quadrants = ([getattr(own, part) for own in ranks] for part in ("correlations", "quadrants"))
+    shown, hit = [note for note, applies in notes.items() if applies], f"hit: a rank up to {ranks[0].k}"
+    correlations, quadrants = ([getattr(numbers, part) for numbers in ranks] for part in ("correlations", "quadrants"))
     return [
         Table.of(
             _rows(findings.pairs, correlations), "agreement of probes", shown, main="r", inline=True, hidden=["p"]
@@ -153,13 +153,13 @@ def tables(findings: Agreements) -> list[Table]:
 def _rows(pairs: Sequence[ProbePair], numbers: Sequence[Mapping[str, Estimate]]) -> list[dict[str, Any]]:
     """Return a row for each pair, then the means over models of each two probes on each data set."""
     rows: list[dict[str, Any]] = [
-        {**{field: getattr(pair, field) for field in PAIR}, "facts": pair.ranks.both_hit.n, **own}
-        for pair, own in zip(pairs, numbers, strict=True)
+        {**{field: getattr(pair, field) for field in PAIR}, "facts": pair.ranks.both_hit.n, **cells}
+        for pair, cells in zip(pairs, numbers, strict=True)
     ]
-    for place, own in grouped((pair[1:4], cells) for pair, cells in zip(pairs, numbers, strict=True)).items():
-        if len(own) > 1:
-            means = {name: mean_over_models(name, [one[name] for one in own]) for name in own[0]}
-            rows.append(dict(zip(PAIR, (f"mean of {len(own)} models", *place), strict=True)) | means)
+    for place, of_models in grouped((pair[1:4], cells) for pair, cells in zip(pairs, numbers, strict=True)).items():
+        if len(of_models) > 1:
+            means = {name: mean_over_models(name, [cells[name] for cells in of_models]) for name in of_models[0]}
+            rows.append(dict(zip(PAIR, (f"mean of {len(of_models)} models", *place), strict=True)) | means)
     return rows
 
 
@@ -176,8 +176,8 @@ def plots(findings: Agreements) -> list[Plot | Panels]:
 
     Several pairs are panels of one picture, coloured by the number of tokens of the answer (figures 8 and 10).
     """
-    known = [pair.tokens[fact] for pair in findings.pairs for fact, *_ in pair.ranks.points if fact in pair.tokens]
-    ends = (min(known), max(known)) if known else (0, 0)
+    lengths = [pair.tokens[fact] for pair in findings.pairs for fact, *_ in pair.ranks.points if fact in pair.tokens]
+    ends = (min(lengths), max(lengths)) if lengths else (0, 0)
     panels = [
         Plot(
             "agreement",

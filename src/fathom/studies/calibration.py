@@ -74,8 +74,8 @@ class Confidence(NamedTuple):
 
     def called(self, run: str) -> Confidence:
         """Return it under another name of the run."""
-        own = [claim._replace(name=f"{run}, {claim.name}") for claim in self.claims]
-        return self._replace(run=run, claims=own)
+        claims = [claim._replace(name=f"{run}, {claim.name}") for claim in self.claims]
+        return self._replace(run=run, claims=claims)
 
 
 class Calibration(NamedTuple):
@@ -91,14 +91,14 @@ def analyse(runs: Sequence[RunFolder], options: CalibrationOptions = Calibration
     :raises BadInput: a run has neither the scores of all candidates nor several templates.
     """
 
-    def measured(one: RunFacts) -> tuple[Mapping[str, str], list[Confidence]]:
-        with_scores = RunFacts(one.run, Rows(one.run, cluster=one.cluster), one.scoring, one.model)
-        return one.distinguishing, list(_of_run(with_scores, options.seed))
+    def measured(outcome: RunFacts) -> tuple[Mapping[str, str], list[Confidence]]:
+        with_scores = RunFacts(outcome.run, Rows(outcome.run, cluster=outcome.cluster), outcome.scoring, outcome.model)
+        return outcome.distinguishing, list(_of_run(with_scores, options.seed))
 
     found = read_runs(runs, options.scoring, options.cluster, measured, fewest=1)
-    names = distinguished([own for own, _ in found])
-    confidences = [one.called(name) for name, (_, of_run) in zip(names, found, strict=True) for one in of_run]
-    claims = [claim for one in confidences for claim in one.claims]
+    names = distinguished([settings for settings, _ in found])
+    confidences = [line.called(name) for name, (_, of_run) in zip(names, found, strict=True) for line in of_run]
+    claims = [claim for line in confidences for claim in line.claims]
     return Calibration(confidences, list(decide_by_name(claims).values()))
 
 
@@ -136,7 +136,7 @@ def _agreement(rows: Rows, scoring: str) -> Judged:
                 votes.update(dict.fromkeys(top, 1 / len(top)))
             most = max(votes.values())
             first = [answer for answer, count in votes.items() if count > most - 1e-9]
-            right = {*rows.gold[query], *(rows.known[query] or ())}
+            right = rows.right_ids(query)
             found.append((most / len(tops), sum(answer in right for answer in first) / len(first), query))
     columns = np.array(found, dtype=float).reshape(-1, 3).T
     return Judged(columns[0], columns[1], columns[2].astype(np.int64), np.full(len(found), -1))
@@ -154,8 +154,8 @@ def _sample(rows: Rows, queries: Ints) -> Sample:
 def _units(rows: Rows, queries: Ints) -> Labels:
     """Return the sampling unit of each answer, of which no part is fitted on another."""
     sample = rows.sample(queries.tolist())
-    chosen = sample.also if sample.clusters is None else sample.clusters
-    return rows.unit[queries] if chosen is None else chosen
+    labels = sample.also if sample.clusters is None else sample.clusters
+    return rows.unit[queries] if labels is None else labels
 
 
 def _measured(outcome: RunFacts, kind: str, judged: Judged, total: int, scaled: Scaled | None = None) -> Confidence:
@@ -195,8 +195,8 @@ def _claims(outcome: RunFacts, kind: str, judged: Judged, sample: Sample, scaled
     rows, is_right = outcome.rows, judged.right > RIGHT
     within = midranks(judged.confidence, [rows.relations[query] for query in judged.queries.tolist()])
     contrasts = [
-        Contrast(name, above_chance(scores, is_right, sample, f"AUROC − 0.5{own} of {kind}{outcome.recipe('')}"), 1)
-        for name, own, scores in (("AUROC", "", judged.confidence), ("within relations", " within relations", within))
+        Contrast(name, above_chance(scores, is_right, sample, f"AUROC − 0.5{part} of {kind}{outcome.recipe('')}"), 1)
+        for name, part, scores in (("AUROC", "", judged.confidence), ("within relations", " within relations", within))
     ]
     claims = [Claim(f"AUROC of confidence by {kind} − 0.5", tuple(contrasts))]
     if scaled is not None:
@@ -213,18 +213,18 @@ def conclude(findings: Calibration) -> list[str]:
 
 def tables(findings: Calibration) -> list[Table]:
     confidences = findings.confidences
-    rows = [{"run": one.run} | row for one in confidences for row in one.rows]
-    left_out = [(f"{one.run} {one.kind}", one.left_out) for one in confidences]
+    rows = [{"run": line.run} | row for line in confidences for row in line.rows]
+    left_out = [(f"{line.run} {line.kind}", line.left_out) for line in confidences]
     notes = [
         "calibration error: debiased, in ten bins of equal size",
         "Brier: mean of (confidence − right)² (the metric brier is over all answers)",
         "AUROC: chance that a right answer is more confident than a wrong one",
         "agreement: share of templates whose first answer is the most frequent one, over queries",
     ]
-    if any(one.temperatures for one in confidences):
+    if any(line.temperatures for line in confidences):
         notes.append("temperature: of the two halves, each fitted on the other; – : unscaled")
     notes += [f"{name}: {count} answers without a confidence are excluded" for name, count in left_out if count]
-    one_run = ("run",) if len({one.run for one in confidences}) == 1 else ()
+    one_run = ("run",) if len({line.run for line in confidences}) == 1 else ()
     hidden = ("mean confidence", "mean confidence low", "mean confidence high", "AUROC p", *one_run)
     claims = [
         (decision.claim.name, decision.estimate, decision.word, decision.reason or None)
@@ -238,7 +238,7 @@ def tables(findings: Calibration) -> list[Table]:
 
 def files(findings: Calibration) -> dict[str, Table]:
     columns = ("run", "by", "fact", "template", "confidence", "scaled", "right")
-    rows = [(one.run, one.kind, *answer) for one in findings.confidences for answer in one.answers]
+    rows = [(line.run, line.kind, *answer) for line in findings.confidences for answer in line.answers]
     return {"calibration-answers": Table(columns, tuple(rows), "answers")}
 
 
@@ -291,8 +291,8 @@ def scale_temperature(scores: Sequence[Floats], right: Floats, units: Labels, se
         return None
     half = (np.random.default_rng(seed).permutation(len(names)) % 2)[unit]
     confidence, temperatures = np.empty(len(scores)), []
-    for own in (0, 1):
-        fitted, applied = (np.flatnonzero(part).tolist() for part in (half != own, half == own))
+    for side in (0, 1):
+        fitted, applied = (np.flatnonzero(part).tolist() for part in (half != side, half == side))
         temperatures.append(fit_temperature([scores[at] for at in fitted], right[fitted]))
         confidence[applied] = scaled_confidence([scores[at] for at in applied], temperatures[-1])
     return Scaled(confidence, (temperatures[0], temperatures[1]))

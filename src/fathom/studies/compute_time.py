@@ -52,7 +52,7 @@ def analyse(runs: Sequence[RunFolder], options: TimeOptions = TimeOptions()) -> 
         if SECONDS not in run.manifest["circumstances"]
     )
     by_probe = grouped((str(run.manifest["identity"]["probe"]), run) for run in runs)
-    return [_timing(probe, own, options.total) for probe, own in by_probe.items()]
+    return [_timing(probe, of_probe, options.total) for probe, of_probe in by_probe.items()]
 
 
 def _timing(probe: str, runs: Sequence[RunFolder], total: int | None) -> Timing:
@@ -67,10 +67,10 @@ def _timing(probe: str, runs: Sequence[RunFolder], total: int | None) -> Timing:
 
 def conclude(findings: Sequence[Timing]) -> list[str]:
     return [
-        f"{one.probe}: {one.line.slope:.3g} seconds per query, {one.seconds / 3600:.3g} hours for all {one.total:,}."
-        if one.line.slope > 0 and one.seconds > 0
-        else f"{one.probe}: cannot be determined (the line falls: measure more queries)."
-        for one in findings
+        f"{row.probe}: {row.line.slope:.3g} seconds per query, {row.seconds / 3600:.3g} hours for all {row.total:,}."
+        if row.line.slope > 0 and row.seconds > 0
+        else f"{row.probe}: cannot be determined (the line falls: measure more queries)."
+        for row in findings
     ]
 
 

@@ -87,8 +87,8 @@ def _differences(ranked: Mapping[str, Answer], written: Mapping[str, Answer]) ->
 
 
 def _examples(title: str, column: str, facts: Sequence[str], answers: Mapping[str, Answer]) -> Table:
-    chosen = [answers[fact] for fact in facts[:: max(1, len(facts) // EXAMPLES)][:EXAMPLES]]
-    rows = tuple((one.subject, one.relation, one.gold, one.text) for one in chosen)
+    shown = [answers[fact] for fact in facts[:: max(1, len(facts) // EXAMPLES)][:EXAMPLES]]
+    rows = tuple((answer.subject, answer.relation, answer.gold, answer.text) for answer in shown)
     return Table(("subject", "relation", "answer", column), rows, title, notes=() if rows else ("none",))
 
 
@@ -139,7 +139,7 @@ def accuracies(
     frequent = np.array([by_frequency[id_] for id_ in ids])
     scored = rows.scored & (rows.template == template)
     places = {"planted": np.flatnonzero(scored & is_planted), "withheld": np.flatnonzero(scored & ~is_planted)}
-    sample = {half: rows.sample(rows.query[own].tolist()) for half, own in places.items()}
+    sample = {half: rows.sample(rows.query[at].tolist()) for half, at in places.items()}
 
     def recipe_of(name: str, half: str) -> str:
         return f"{recipe(rows, name, rows.scorings[0], [template])}|facts:{half}"

@@ -39,7 +39,7 @@ Row = dict[str, Any]
 class Fact(NamedTuple):
     """A fact, as in the first run that scored it, with the answers of all models.
 
-    :param candidates: their number without the labelled answers. :param known: ids of its right answers.
+    :param candidates: their number without the labelled answers. :param right_ids: of its right answers.
     :param right: share of right answers by model. :param wrong: id of its first answer, of models that are wrong.
     """
 
@@ -49,7 +49,7 @@ class Fact(NamedTuple):
     label: str
     space: str
     candidates: int
-    known: set[str]
+    right_ids: set[str]
     right: dict[int, float]
     wrong: dict[int, str]
     names: dict[str, str]
@@ -119,15 +119,15 @@ def _read_answers(outcome: RunFacts, model: int, facts: dict[str, Fact]) -> None
     for id_ in outcome.scored_facts:
         at = outcome.place[id_]
         gold = rows.gold[outcome.queries[at]]
-        known = {*gold, *(rows.known[outcome.queries[at]] or ())}
+        right_ids = rows.right_ids(outcome.queries[at])
         if id_ not in facts:
-            about = outcome.relations[at], outcome.subjects[at] or id_, "; ".join(names.get(one, one) for one in gold)
+            about = outcome.relations[at], outcome.subjects[at] or id_, "; ".join(names.get(id_, id_) for id_ in gold)
             candidates = max(1, int(outcome.sizes[at]) - len(gold))
-            facts[id_] = Fact(id_, *about, outcome.spaces[at], candidates, known, {}, {}, {})
+            facts[id_] = Fact(id_, *about, outcome.spaces[at], candidates, right_ids, {}, {}, {})
         fact = facts[id_]
         fact.right[model] = float(hits[at])
         first = [answer for answer, votes_for in votes[at].items() if votes_for == max(votes[at].values())]
-        if len(first) == 1 and hits[at] <= RIGHT and first[0] not in known | fact.known:
+        if len(first) == 1 and hits[at] <= RIGHT and first[0] not in right_ids | fact.right_ids:
             fact.wrong[model] = first[0]
             fact.names.setdefault(first[0], names.get(first[0], first[0]))
 
@@ -137,9 +137,9 @@ def _numbered(facts: Sequence[Fact], models: int) -> tuple[Ints, Ints]:
     answers = sorted({answer for fact in facts for answer in fact.wrong.values()})
     number = {answer: at for at, answer in enumerate(answers)}
     wrong = [[number.get(fact.wrong.get(model, ""), -1) for fact in facts] for model in range(models)]
-    right = [[number[answer] for answer in fact.known if answer in number] for fact in facts]
+    right = [[number[answer] for answer in fact.right_ids if answer in number] for fact in facts]
     most = max(map(len, right))
-    return np.array(wrong), np.array([own + [-1] * (most - len(own)) for own in right], dtype=np.int64)
+    return np.array(wrong), np.array([numbers + [-1] * (most - len(numbers)) for numbers in right], dtype=np.int64)
 
 
 def _describe(facts: Sequence[Fact], right: Floats, is_common: Mask, recipe: str) -> list[Row]:
@@ -149,9 +149,9 @@ def _describe(facts: Sequence[Fact], right: Floats, is_common: Mask, recipe: str
     accuracy = np.clip(np.nan_to_num(rest, nan=0.5), least, 1 - least)
     evidence = np.empty(right.shape)
     for places in grouped(((fact.relation, fact.space), place) for place, fact in enumerate(facts)).values():
-        own = [facts[place] for place in places]
-        wrong, _ = _numbered(own, len(right))
-        candidates = np.array([fact.candidates for fact in own])
+        of_space = [facts[place] for place in places]
+        wrong, _ = _numbered(of_space, len(right))
+        candidates = np.array([fact.candidates for fact in of_space])
         evidence[:, places] = label_evidence(right[:, places] > RIGHT, wrong, accuracy[:, places], candidates)
     rows = []
     for place, fact in enumerate(facts):
@@ -160,10 +160,10 @@ def _describe(facts: Sequence[Fact], right: Floats, is_common: Mask, recipe: str
         if scored.sum() >= FEWEST:
             discrimination = correlation_over_models(right[scored, place], rest[scored, place], recipe)
         best = int(np.argmax(evidence[:, place]))
-        other = fact.wrong.get(best, "")
+        rival = fact.wrong.get(best, "")
         row = {"fact": fact.id, "relation": fact.relation, "label": fact.label, "models": len(fact.right)}
         row |= {"difficulty": 1 - fmean(fact.right.values()), "discrimination": discrimination}
-        row |= {"other": fact.names.get(other, ""), "models for other": list(fact.wrong.values()).count(other)}
+        row |= {"other": fact.names.get(rival, ""), "models for other": list(fact.wrong.values()).count(rival)}
         rows.append(row | {"evidence": float(evidence[best, place]), "right": right[:, place].tolist()})
     return sorted(rows, key=lambda row: (row["models"] < 2, -row["evidence"], row["fact"]))
 
@@ -175,9 +175,9 @@ def _shared_errors(facts: Sequence[Fact], models: int, seed: int, recipe: str) -
     wrong: dict[str, list[Fact]] = {}
     for (relation, _), of_space in grouped(((fact.relation, fact.space), fact) for fact in facts).items():
         # Facts of one subject have the same prompts, so their answers are not independent.
-        own = list({fact.subject: fact for fact in of_space}.values())
-        counts = count_shared_errors(*_numbered(own, models), PERMUTATIONS, draw)
-        both_wrong = [fact for fact in own if len(fact.wrong) > 1]
+        independent = list({fact.subject: fact for fact in of_space}.values())
+        counts = count_shared_errors(*_numbered(independent, models), PERMUTATIONS, draw)
+        both_wrong = [fact for fact in independent if len(fact.wrong) > 1]
         for name in (ALL, relation or NONE) if both_wrong else ():
             agreeing[name] = agreeing.get(name, 0) + counts
             wrong[name] = wrong.get(name, []) + both_wrong
@@ -185,12 +185,12 @@ def _shared_errors(facts: Sequence[Fact], models: int, seed: int, recipe: str) -
     single = [name for name in p_values if name != ALL]
     p_values |= dict(zip(single, holm([p_values[name] for name in single]).tolist(), strict=True))
     rows: list[Row] = []
-    for name, own in wrong.items():
-        pairs = sum(len(fact.wrong) * (len(fact.wrong) - 1) // 2 for fact in own)
+    for name, some in wrong.items():
+        pairs = sum(len(fact.wrong) * (len(fact.wrong) - 1) // 2 for fact in some)
         same = point_estimate(OVER_PAIRS, recipe, agreeing[name][0] / pairs, pairs, ".1%")
-        row = {"relation": name, "facts": len(own), "models": len({model for fact in own for model in fact.wrong})}
+        row = {"relation": name, "facts": len(some), "models": len({model for fact in some for model in fact.wrong})}
         row |= {"pairs": pairs, "same": same._replace(p_value=p_values[name])}
-        rows.append(row | {"expected": agreeing[name][1:].mean() / pairs, "most frequent": _most_frequent(own)})
+        rows.append(row | {"expected": agreeing[name][1:].mean() / pairs, "most frequent": _most_frequent(some)})
     rows.sort(key=lambda row: row["expected"] - row["same"].value)
     return sorted(rows, key=lambda row: (row["relation"] != ALL, row["same"].p_value))
 
@@ -234,13 +234,13 @@ def tables(findings: Items) -> list[Table]:
     columns = ("fact", "label", "other", "models for other", "models", "evidence")
     labels = [{name: row[name] for name in columns} for row in findings.labels_to_check[: findings.listed]]
     order = ["models for other: how many name it first, perhaps by a shared error; sorted by the evidence for it"]
-    known = [row for row in findings.facts if not np.isnan(row["discrimination"].value)]
-    negative = [row for row in known if row["discrimination"].value < 0]
+    valid = [row for row in findings.facts if not np.isnan(row["discrimination"].value)]
+    negative = [row for row in valid if row["discrimination"].value < 0]
     negative.sort(key=lambda row: row["discrimination"].value)
     separation = [
         "difficulty: share of the models that are wrong",
         "discrimination: point-biserial correlation over models of being right with the accuracy on the other facts",
-        f"negative for {len(negative):,} of {len(known):,} facts; unknown for {len(findings.facts) - len(known):,}, "
+        f"negative for {len(negative):,} of {len(valid):,} facts; unknown for {len(findings.facts) - len(valid):,}, "
         "which all models have right, or wrong, or fewer than three scored",
     ]
     shown, formats = ("fact", "label", "difficulty", "discrimination"), {"difficulty": ".1%"}
@@ -274,9 +274,9 @@ def rest_accuracy(right: Floats, common: Mask) -> Floats:
     :param right: share of right answers, shape (models, items), NaN where a model was not evaluated.
     :param common: the items on which all models were evaluated, shape (items). If there is no other, the result is NaN.
     """
-    own = np.where(common, right, 0.0)
+    filled = np.where(common, right, 0.0)
     others = common.sum() - common
-    return np.where(others > 0, (own.sum(axis=1, keepdims=True) - own) / np.maximum(others, 1), np.nan)
+    return np.where(others > 0, (filled.sum(axis=1, keepdims=True) - filled) / np.maximum(others, 1), np.nan)
 
 
 def label_evidence(right: Mask, wrong: Ints, accuracy: Floats, sizes: Ints) -> Floats:
@@ -346,9 +346,9 @@ def count_shared_errors(wrong: Ints, right: Ints, permutations: int, draw: np.ra
 def _random_pairs(models: Ints, draw: np.random.Generator) -> tuple[Ints, Ints]:
     """Draw disjoint pairs of answers, each of one model. :param models: of each answer."""
     order, start = np.lexsort([draw.random(len(models)), models]), int(draw.integers(2))
-    one, other = order[start:-1:2], order[start + 1 :: 2]
-    of_one_model = models[one] == models[other]
-    return one[of_one_model], other[of_one_model]
+    first, second = order[start:-1:2], order[start + 1 :: 2]
+    of_one_model = models[first] == models[second]
+    return first[of_one_model], second[of_one_model]
 
 
 def _exchange(answers: Ints, pairs: tuple[Ints, Ints], right: Ints, draw: np.random.Generator) -> None:
@@ -356,11 +356,11 @@ def _exchange(answers: Ints, pairs: tuple[Ints, Ints], right: Ints, draw: np.ran
 
     :param answers: one arrangement in each column. :param right: right answers to the item of each row.
     """
-    one, other = pairs
-    first, second = answers[one], answers[other]
+    at_first, at_second = pairs
+    first, second = answers[at_first], answers[at_second]
     moves = draw.integers(2, size=first.shape, dtype=bool)
     for column in right.T[:, :, np.newaxis]:
-        moves &= (second != column[one]) & (first != column[other])
+        moves &= (second != column[at_first]) & (first != column[at_second])
     change = (first ^ second) * moves
-    answers[one] = first ^ change
-    answers[other] = second ^ change
+    answers[at_first] = first ^ change
+    answers[at_second] = second ^ change

@@ -99,9 +99,9 @@ def analyse(runs: Sequence[RunFolder], options: RunsOptions = RunsOptions()) -> 
         except FathomError as error:  # the others are followed
             left_out += str(error).splitlines()[:1]
     trainings = grouped(((_training_of(side.model), f"{side.probe} {side.scoring}"), side) for side in sides)
-    for (folder, probe), own in trainings.items():
+    for (folder, probe), of_training in trainings.items():
         try:
-            steps, alike = _in_order(list(_alike(own, left_out)))
+            steps, alike = _in_order(list(_alike(of_training, left_out)))
             alone = len(alike) == 1 and step_of(alike[0].model) is None  # a model, not a checkpoint
             courses.append(_course(alike[0].model if alone else folder, probe, steps, alike))
         except BadInput as error:  # such as other candidates
@@ -171,7 +171,7 @@ def _in_order(sides: Sequence[RunFacts]) -> tuple[list[int], list[RunFacts]]:
 def _course(model: str, probe: str, steps: list[int], sides: list[RunFacts]) -> Course:
     """:raises BadInput: the runs have no fact in common, or other candidates."""
     facts = common_facts(sides)
-    known = np.array([side.hits(1)[side.at(facts)] > 0.5 for side in sides])
+    is_known = np.array([side.hits(1)[side.at(facts)] > 0.5 for side in sides])
     relations = grouped(zip(sides[0].relations_of(facts), facts, strict=True))
     named = [side.called(str(step)) for step, side in zip(steps, sides, strict=True)]
     pairs = [*pairwise(named), *([(named[0], named[-1])] if len(named) > 2 else [])]
@@ -191,16 +191,16 @@ def _course(model: str, probe: str, steps: list[int], sides: list[RunFacts]) -> 
             "gold log-prob": _gold(side, facts),
             "facts": len(facts),
             "unscored": len(side.facts) - len(facts),
-            "known": int(own.sum()),
-            "learnt": None if before is None else int((own > before).sum()),
-            "forgotten": None if before is None else int((own < before).sum()),
+            "known": int(now.sum()),
+            "learnt": None if before is None else int((now > before).sum()),
+            "forgotten": None if before is None else int((now < before).sum()),
         }
-        for step, side, before, own in zip(steps, sides, [None, *known[:-1]], known, strict=True)
+        for step, side, before, now in zip(steps, sides, [None, *is_known[:-1]], is_known, strict=True)
     ]
     by_relation = {
-        name: [side.mean("accuracy", side.hits(1), own) for side in sides] for name, own in relations.items()
+        name: [side.mean("accuracy", side.hits(1), group) for side in sides] for name, group in relations.items()
     }
-    courses = list(_facts(sides[-1], facts, steps, known.T.tolist()))
+    courses = list(_facts(sides[-1], facts, steps, is_known.T.tolist()))
     return Course(model, probe, checkpoints, named, by_relation, courses, changes)
 
 
@@ -208,19 +208,19 @@ def _gold(side: RunFacts, facts: Sequence[str]) -> Estimate | None:
     """Return the mean log-probability of the gold answers; None if some have none."""
     values = side.gold_log_probs[side.at(facts)]
     line = side.recipe("gold log-probability")
-    known = not np.isnan(values).any()
-    return estimates.mean(values, side.sample(facts), line, (-np.inf, 0.0), form=".2f") if known else None
+    is_defined = not np.isnan(values).any()
+    return estimates.mean(values, side.sample(facts), line, (-np.inf, 0.0), form=".2f") if is_defined else None
 
 
 def _facts(
-    side: RunFacts, facts: Sequence[str], steps: Sequence[int], known: Sequence[list[bool]]
+    side: RunFacts, facts: Sequence[str], steps: Sequence[int], is_known: Sequence[list[bool]]
 ) -> Iterator[FactCourse]:
-    """Yield the course of each fact. :param known: whether each checkpoint knows it, of each fact."""
+    """Yield the course of each fact. :param is_known: whether each checkpoint knows it, of each fact."""
     names = names_of(side.rows.candidates)
     about = zip(facts, side.relations_of(facts), side.subject_names(facts), side.gold_ids_of(facts), strict=True)
-    for (fact, relation, subject, golds), own in zip(about, known, strict=True):
-        learnt = steps[own.index(True)] if any(own) else None
-        forgotten = steps[len(own) - own[::-1].index(True)] if any(own) and not own[-1] else None
+    for (fact, relation, subject, golds), of_fact in zip(about, is_known, strict=True):
+        learnt = steps[of_fact.index(True)] if any(of_fact) else None
+        forgotten = steps[len(of_fact) - of_fact[::-1].index(True)] if any(of_fact) and not of_fact[-1] else None
         yield FactCourse(fact, relation, subject, ", ".join(names.get(id_, id_) for id_ in golds), learnt, forgotten)
 
 
@@ -249,14 +249,14 @@ def conclude(findings: Learning) -> list[str]:
 
 def _summary(course: Course) -> str:
     first, last = course.checkpoints[0], course.checkpoints[-1]
-    known = f"{first['known']} of {first['facts']} facts"
+    first_known = f"{first['known']} of {first['facts']} facts"
     if not course.changes:
         accuracy = percent(first["accuracy"].value)
-        return f"accuracy {accuracy}, {known} known. One checkpoint shows no change: give at least two."
+        return f"accuracy {accuracy}, {first_known} known. One checkpoint shows no change: give at least two."
     later = sum(fact.learnt not in (None, first["step"]) for fact in course.facts)
     lost = sum(fact.forgotten is not None for fact in course.facts)
     ends = ", ".join(f"{percent(row['accuracy'].value)} at step {row['step']}" for row in (first, last))
-    counts = f"{known} were known at the first checkpoint, {later} were learnt after it, {lost} forgotten"
+    counts = f"{first_known} were known at the first checkpoint, {later} were learnt after it, {lost} forgotten"
     return f"accuracy {ends} ({course.changes[-1].verdict}); {counts}."
 
 
@@ -310,7 +310,7 @@ def _changed_last(course: Course) -> list[FactCourse]:
     """Return the facts that were learnt or forgotten after the first checkpoint, those that changed last first."""
     steps = {fact: fact.learnt if fact.forgotten is None else fact.forgotten for fact in course.facts}
     changed = [(step, fact) for fact, step in steps.items() if step is not None and step != course.steps[0]]
-    return [fact for _, fact in sorted(changed, key=lambda one: one[0], reverse=True)]
+    return [fact for _, fact in sorted(changed, key=lambda pair: pair[0], reverse=True)]
 
 
 def files(findings: Learning) -> dict[str, Table]:
@@ -341,7 +341,7 @@ def _draw_accuracy(course: Course, axes: Axes) -> None:
     lows = [share.value if share.low is None else share.low for share in accuracy]
     highs = [share.value if share.high is None else share.high for share in accuracy]
     axes.fill_between(course.steps, lows, highs, alpha=0.2)
-    axes.plot(course.steps, [one.value for one in accuracy], marker="o", markersize=3)
+    axes.plot(course.steps, [share.value for share in accuracy], marker="o", markersize=3)
     axes.set_ylim(0, None)
 
 
@@ -353,7 +353,7 @@ def _draw_facts(course: Course, axes: Axes) -> None:
 
 def _draw_relations(course: Course, axes: Axes) -> None:
     """Draw a row for each relation and a column for each checkpoint: lines of many relations would cover each other."""
-    values = [[one.value for one in numbers] for numbers in course.relations.values()]
+    values = [[share.value for share in numbers] for numbers in course.relations.values()]
     picture = axes.imshow(values, aspect="auto", vmin=0, vmax=1, cmap="cividis", interpolation="nearest")
     axes.set_yticks(range(len(values)), list(course.relations), fontsize=8 if len(values) < 30 else 5)
     axes.figure.colorbar(picture, ax=axes, label="accuracy")

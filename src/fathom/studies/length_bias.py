@@ -62,7 +62,7 @@ def analyse(
     count = count_tokens or (None if options.tokenizer is None else _counter(options.tokenizer))
     vocabulary = "given" if count_tokens else options.tokenizer
     outcomes = read_all_facts(runs, options.scoring, options.cluster, k=None)
-    names = distinguished([{"name": one.name, **one.distinguishing} for one in outcomes])
+    names = distinguished([{"name": outcome.name, **outcome.distinguishing} for outcome in outcomes])
     return [_of_run(name, outcome, count, vocabulary) for name, outcome in zip(names, outcomes, strict=True)]
 
 
@@ -76,8 +76,8 @@ def _of_run(name: str, outcome: RunFacts, count: TokenCounter | None, vocabulary
     lengths = np.array(gold_tokens(outcome, facts, count))
     ranks, sample = outcome.mean_ranks[outcome.at(facts)], outcome.sample(facts)
     relations = outcome.relations_of(facts)
-    own = str(outcome.rows.identity.get("options", {}).get("tokenizer") or outcome.model)
-    about = {"run": name, "vocabulary": vocabulary or own}
+    default = str(outcome.rows.identity.get("options", {}).get("tokenizer") or outcome.model)
+    about = {"run": name, "vocabulary": vocabulary or default}
     return LengthBias(
         name,
         correlation(lengths, ranks, sample, outcome.recipe("correlation of rank and tokens")),
@@ -95,14 +95,14 @@ def _by_tokens(outcome: RunFacts, facts: Sequence[str], lengths: Ints, ranks: Fl
     baselines, hits = RunBaselines(outcome), outcome.hits(1)
     for length in np.unique(lengths).tolist():
         at = np.flatnonzero(lengths == length)
-        own = [facts[place] for place in at.tolist()]
+        of_length = [facts[place] for place in at.tolist()]
         quartiles = np.percentile(ranks[at], [25, 50, 75]).tolist()
         yield {
             "tokens": length,
-            "facts": len(own),
+            "facts": len(of_length),
             **dict(zip(QUARTILES, quartiles, strict=True)),
-            "Acc@1": outcome.mean("Acc@1", hits, own),
-            **dict(zip(BASELINE_COLUMNS, strongest_columns(baselines.strongest(1, own)), strict=True)),
+            "Acc@1": outcome.mean("Acc@1", hits, of_length),
+            **dict(zip(BASELINE_COLUMNS, strongest_columns(baselines.strongest(1, of_length)), strict=True)),
         }
 
 

@@ -94,7 +94,7 @@ class Ontology:
     """Findings of the study.
 
     :param baselines: of each task for which a run records the training answers.
-    :param chosen: the best settings by cross-validation; empty without it.
+    :param by_folds: the best settings by cross-validation; empty without it.
     :param decisions: whether each of the best is above the frequency baseline, as one family.
     """
 
@@ -103,7 +103,7 @@ class Ontology:
     best: dict[About, TaskLine]
     comparisons: list[SettingsCompared]
     examples: list[tuple[str, ...]]
-    chosen: dict[About, ChosenSettings] = field(default_factory=dict)
+    by_folds: dict[About, ChosenSettings] = field(default_factory=dict)
     decisions: dict[About, Decision] = field(default_factory=dict)
 
     @property
@@ -119,34 +119,36 @@ def analyse(runs: Sequence[RunFolder], options: OntologyStudyOptions = OntologyS
     """
     seed, folds = options.seed, options.folds
     pairs = zip(runs, short_names(runs), strict=True)
-    read: list[_OntologyRun] = all_of(*(partial(_read, *one, options.cluster) for one in pairs))
+    read: list[_OntologyRun] = all_of(*(partial(_read, *pair, options.cluster) for pair in pairs))
     _check_comparable(read)
-    lines = [line for one in read for line in lines_of(one.run, one.rows, one.model)]
+    lines = [line for run in read for line in lines_of(run.run, run.rows, run.model)]
     _check_settings(lines)
     if folds is not None and not options.cross_validate:
         raise BadInput(f"--folds {folds} needs --cross-validate")
     scored = grouped((line.setting[:3], line) for line in lines if line.numbers)
-    chosen = {
-        about: _choose_by_folds(own, folds or FOLDS, seed) for about, own in scored.items() if options.cross_validate
+    by_folds = {
+        about: _choose_by_folds(group, folds or FOLDS, seed)
+        for about, group in scored.items()
+        if options.cross_validate
     }
-    best = {about: max(own, key=lambda line: line.mrr) for about, own in scored.items()}
+    best = {about: max(group, key=lambda line: line.mrr) for about, group in scored.items()}
     baselines: dict[str, ByFrequency] = {}
-    for one in read:
-        baselines = baselines_of(one.run, one.rows, seed) | baselines
+    for run in read:
+        baselines = baselines_of(run.run, run.rows, seed) | baselines
     comparisons = [_comparison(part, lines) for part in ("masks", "pooling", "loss")]  # appendix B
     shown = _examples(read, best, options.examples)
-    findings = Ontology(lines, baselines, best, [one for one in comparisons if one], shown, chosen)
+    findings = Ontology(lines, baselines, best, list(filter(None, comparisons)), shown, by_folds)
     return replace(findings, decisions=decide({about: _claim(findings, about) for about in best}))
 
 
 def _claim(findings: Ontology, about: About) -> Claim | None:
     """Declare that a model's best setting is above the frequency baseline of the task."""
-    baseline, chosen = findings.baselines.get(about[0]), findings.chosen.get(about)
+    baseline, by_folds = findings.baselines.get(about[0]), findings.by_folds.get(about)
     if baseline is None:
         return None
-    if chosen is None:
+    if by_folds is None:
         return baseline.claim(findings.best[about])
-    return baseline.claim_of_items(about[0], chosen.queries, chosen.reciprocal)
+    return baseline.claim_of_items(about[0], by_folds.queries, by_folds.reciprocal)
 
 
 class _OntologyRun(NamedTuple):
@@ -178,7 +180,7 @@ def _read(run: RunFolder, model: str, cluster: str) -> _OntologyRun:
         )
     if any("conclusion" in groups for groups in rows.groups):
         raise BadInput(f"{run.path} has arguments of reasoning; expected only tasks such as {', '.join(TASKS)}")
-    items = {task: {rows.query_ids[place]: place for place in own} for task, own in rows.by_relation().items()}
+    items = {task: {rows.query_ids[place]: place for place in places} for task, places in rows.by_relation().items()}
     return _OntologyRun(run, model, rows, items)
 
 
@@ -186,22 +188,22 @@ def _check_comparable(read: Sequence[_OntologyRun]) -> None:
     """:raises BadInput: two runs evaluated a task on other items or among other candidates."""
     faults = []
     first: dict[str, _OntologyRun] = {}
-    for one in read:
-        for task, items in one.items.items():
-            other = first.setdefault(task, one)
-            both = f"{other.run.path} and {one.run.path}"
-            if other.items[task].keys() != items.keys():
-                *flags, last = _differing(other, one)
+    for run in read:
+        for task, items in run.items.items():
+            earlier = first.setdefault(task, run)
+            both = f"{earlier.run.path} and {run.run.path}"
+            if earlier.items[task].keys() != items.keys():
+                *flags, last = _differing(earlier, run)
                 listed = f"{', '.join(flags)} and {last}" if flags else last
                 faults.append(f"{both} evaluated different items of {task}: run both with the same {listed}")
-            elif other.candidates(task).keys() != one.candidates(task).keys():
+            elif earlier.candidates(task).keys() != run.candidates(task).keys():
                 faults.append(f"{both} ranked {task} among different candidates: run both with the same --pool")
     refuse(faults)
 
 
-def _differing(one: _OntologyRun, other: _OntologyRun) -> list[str]:
+def _differing(first: _OntologyRun, second: _OntologyRun) -> list[str]:
     """Return the selecting flags that differ between two runs, or the usual ones if none does."""
-    options, others = (read.rows.identity.get("options", {}) for read in (one, other))
+    options, others = (read.rows.identity.get("options", {}) for read in (first, second))
     names = [name for name in SELECTING if options.get(name) != others.get(name)]
     if not (options.get("limit") or others.get("limit")):
         names = [name for name in names if name not in ("relations", "seed")]
@@ -225,7 +227,7 @@ def _check_settings(lines: Sequence[TaskLine]) -> None:
 def _comparison(part: str, lines: Sequence[TaskLine]) -> SettingsCompared | None:
     """Return None if there are no two values to compare."""
     alike = grouped(
-        ((*(own for name, own in parts.items() if name != part), line.template), (parts[part], line))
+        ((*(setting for name, setting in parts.items() if name != part), line.template), (parts[part], line))
         for line, parts in ((line, line.setting._asdict()) for line in lines)
         if line.numbers and parts[part] and line.setting.masks
     )
@@ -262,13 +264,13 @@ def _examples(
     read: Sequence[_OntologyRun], best: Mapping[About, TaskLine], wanted: Sequence[str]
 ) -> list[tuple[str, ...]]:
     """Return each example as every model's best setting, by words and learnt, has it (table 7)."""
-    known = {id_ for one in read for items in one.items.values() for id_ in items}
-    if unknown := [id_ for id_ in wanted if id_ not in known]:
-        raise BadInput(f"--examples {','.join(unknown)}: no such query; expected ids such as {min(known)}")
+    ids = {id_ for run in read for items in run.items.values() for id_ in items}
+    if unknown := [id_ for id_ in wanted if id_ not in ids]:
+        raise BadInput(f"--examples {','.join(unknown)}: no such query; expected ids such as {min(ids)}")
     examples: list[tuple[str, ...]] = []
     for (task, _, _), line in best.items():
-        one, rows = next(one for one in read if one.rows is line.rows), line.rows
-        name_of, items = one.candidates(task), one.items[task]
+        run, rows = next(run for run in read if run.rows is line.rows), line.rows
+        name_of, items = run.candidates(task), run.items[task]
         shown = {items[id_] for id_ in wanted if id_ in items} if wanted else set(list(items.values())[:1])
         for place in line.places.tolist():
             query = int(rows.query[place])
@@ -353,7 +355,7 @@ def _best_table(findings: Ontology) -> Table:
                 (task, BASELINE, None, None, *measured(baseline.numbers, OF_MEMORY).values(), baseline.items, None)
             )
         rows += [_best_row(findings, about) for about in findings.best if about[0] == task]
-    notes = [LEGEND, OF_THE_FINEST, BY_FOLDS if findings.chosen else FLATTERS]
+    notes = [LEGEND, OF_THE_FINEST, BY_FOLDS if findings.by_folds else FLATTERS]
     missing = [task for task in findings.tasks if task not in findings.baselines]
     if missing:
         notes.append(f"no frequency baseline for {', '.join(missing)}: it needs a run of the ontology probe")
@@ -363,13 +365,13 @@ def _best_table(findings: Ontology) -> Table:
 
 def _best_row(findings: Ontology, about: About) -> tuple[Cell | Estimate, ...]:
     task, model, soft = about
-    line, chosen = findings.best[about], findings.chosen.get(about)
+    line, by_folds = findings.best[about], findings.by_folds.get(about)
     numbers, items, settings = line.numbers, line.items, _setting_in_words(line.setting)
-    if chosen is not None:
-        numbers, items = chosen.numbers, len(chosen.queries)
+    if by_folds is not None:
+        numbers, items = by_folds.numbers, len(by_folds.queries)
         settings = "; ".join(
-            _setting_in_words(setting) + (f" ({count} folds)" if len(chosen.settings) > 1 else "")
-            for setting, count in sorted(chosen.settings.items(), key=lambda pair: -pair[1])
+            _setting_in_words(setting) + (f" ({count} folds)" if len(by_folds.settings) > 1 else "")
+            for setting, count in sorted(by_folds.settings.items(), key=lambda pair: -pair[1])
         )
     verdict = verdict_text(findings.decisions.get(about))
     return task, model, "learnt" if soft else "words", settings, *measured(numbers, OF_MEMORY).values(), items, verdict
@@ -380,8 +382,8 @@ def _task_table(findings: Ontology, task: str) -> Table:
     if task in findings.baselines:
         baseline = findings.baselines[task]
         rows.append((BASELINE, *(None,) * 5, *measured(baseline.numbers, OF_MEMORY).values(), baseline.items, 0))
-    own = [line for line in findings.lines if line.setting.task == task]
-    for line in sorted(own, key=lambda line: (*line.setting[1:7], line.setting.seed or 0)):
+    of_task = [line for line in findings.lines if line.setting.task == task]
+    for line in sorted(of_task, key=lambda line: (*line.setting[1:7], line.setting.seed or 0)):
         _, model, _, prompt, masks, pooling, loss, seed = line.setting
         numbers = measured(line.numbers, OF_MEMORY).values()
         rows.append(
@@ -396,10 +398,10 @@ def _setting_in_words(setting: Setting) -> str:
     return ", ".join(filter(None, (setting.prompt, masks, setting.pooling, setting.loss)))
 
 
-def _comparison_table(one: SettingsCompared) -> Table:
-    rows = [(value, *means) for value, means in one.means.items()]
-    notes = [f"means over {one.settings} settings (tasks, models, templates, …) that differ in nothing else"]
-    return Table.of(rows, f"{one.part} (appendix B)", notes, columns=(one.part, *MEASURED), main="MRR")
+def _comparison_table(compared: SettingsCompared) -> Table:
+    rows = [(value, *means) for value, means in compared.means.items()]
+    notes = [f"means over {compared.settings} settings (tasks, models, templates, …) that differ in nothing else"]
+    return Table.of(rows, f"{compared.part} (appendix B)", notes, columns=(compared.part, *MEASURED), main="MRR")
 
 
 def files(findings: Ontology) -> dict[str, Table]:
@@ -408,7 +410,7 @@ def files(findings: Ontology) -> dict[str, Table]:
 
 def plots(findings: Ontology) -> list[Plot]:
     """Draw a group of bars for each metric, one bar for each value (figures 5 to 7)."""
-    bars = [(f"{one.part}: {value}", means) for one in findings.comparisons for value, means in one.means.items()]
+    bars = [(f"{group.part}: {value}", means) for group in findings.comparisons for value, means in group.means.items()]
 
     def draw(axes: Axes) -> None:
         width = 0.8 / len(bars)
@@ -466,8 +468,8 @@ def depth_tables(best: Iterable[TaskLine]) -> list[Table]:
         ((item.line.setting.task, item.line.setting.model, item.line.setting.soft), item) for item in items
     )
     above = _above(items)
-    rows = [row for about, own in by_line.items() for row in _by_distance(about[:2], own)]
-    kinds = [_first_answers(about[:2], own, above) for about, own in by_line.items()]
+    rows = [row for about, of_line in by_line.items() for row in _by_distance(about[:2], of_line)]
+    kinds = [_first_answers(about[:2], of_line, above) for about, of_line in by_line.items()]
     return [
         Table.of(rows, "accuracy by distance in the hierarchy", (BY_DISTANCE,), main="accuracy"),
         Table.of(kinds, "first answers", (FIRST_ANSWERS,), without_interval=KINDS[1:], main=RIGHT),
@@ -510,29 +512,29 @@ def _above(items: Iterable[_Item]) -> dict[str, Above]:
 
 def _by_distance(about: tuple[str, str], items: list[_Item]) -> Iterator[dict[str, object]]:
     for distance in sorted({step for item in items for step in item.steps}):
-        own = [item for item in items if distance in item.steps]
-        places = [item.rows.at_distance(item.query, distance) for item in own]
-        known = [
+        some = [item for item in items if distance in item.steps]
+        places = [item.rows.at_distance(item.query, distance) for item in some]
+        hits = [
             float(np.mean([finest_rank(item.ranks, [at]) <= 1 for at in at_distance]))
-            for item, at_distance in zip(own, places, strict=True)
+            for item, at_distance in zip(some, places, strict=True)
         ]
-        right = [{item.gold[at] for at in at_distance} for item, at_distance in zip(own, places, strict=True)]
-        sample, made = _sample(own), f"distance:{distance}"
+        right = [{item.gold[at] for at in at_distance} for item, at_distance in zip(some, places, strict=True)]
+        sample, made = _sample(some), f"distance:{distance}"
         yield {
             **dict(zip(("task", "model"), about, strict=True)),
             "distance": distance,
-            "accuracy": mean(known, sample, _recipe("accuracy", own, made)),
-            "frequency": mean(_by_frequency(own, right), sample, _recipe("accuracy of the most frequent", own, made)),
-            "items": len(own),
+            "accuracy": mean(hits, sample, _recipe("accuracy", some, made)),
+            "frequency": mean(_by_frequency(some, right), sample, _recipe("accuracy of the most frequent", some, made)),
+            "items": len(some),
         }
 
 
 def _by_frequency(items: Sequence[_Item], right: Sequence[Collection[str]]) -> Floats:
     """Return for each item the chance that the most frequent answer of the others is right."""
-    number = {answer: at for at, answer in enumerate(sorted({answer for own in right for answer in own}))}
+    number = {answer: at for at, answer in enumerate(sorted({answer for golds in right for answer in golds}))}
     pairs = [
-        (item.rows.subjects[item.query] or item.rows.query_ids[item.query], [number[answer] for answer in own])
-        for item, own in zip(items, right, strict=True)
+        (item.rows.subjects[item.query] or item.rows.query_ids[item.query], [number[answer] for answer in golds])
+        for item, golds in zip(items, right, strict=True)
     ]
     ranks = by_frequency_of_others(pairs, pairs, len(number))
     return hits_at_k(ranks.optimistic, ranks.pessimistic, 1)
@@ -546,7 +548,7 @@ def _first_answers(about: tuple[str, str], items: list[_Item], above: Mapping[st
         for answer in answers:
             shares[_kind(item, answer, above)][at] += 1 / len(answers)
     sample = _sample(items)
-    made = {kind: mean(own, sample, _recipe("share", items, f"answer:{kind}")) for kind, own in shares.items()}
+    made = {kind: mean(share, sample, _recipe("share", items, f"answer:{kind}")) for kind, share in shares.items()}
     return {**dict(zip(("task", "model"), about, strict=True)), "items": len(items), **made}
 
 

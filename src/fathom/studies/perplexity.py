@@ -45,14 +45,14 @@ def analyse(runs: Sequence[RunFolder], options: RunsOptions = RunsOptions()) -> 
     """
     columns = group_by_data(read_all_facts(runs, options.scoring, options.cluster))
     outcomes = [outcome for models in columns.values() for outcome in models.values()]
-    refuse(f"{one.path} has no perplexities: run again with --perplexity" for one in outcomes if not _known(one))
+    refuse(f"{run.path} has no perplexities: run again with --perplexity" for run in outcomes if not _known(run))
     facts = {about: common_facts([*models.values()], same_candidates=False) for about, models in columns.items()}
     findings = Perplexities([], [], [])
     kinds = list(dict.fromkeys(outcome.attention for outcome in outcomes))
     for kind in kinds:
         suffix = f", {kind or 'kind not recorded'}" if len(kinds) > 1 else ""
         of_kind = (
-            [_point(one, facts[about]) for one in models.values() if one.attention == kind]
+            [_point(outcome, facts[about]) for outcome in models.values() if outcome.attention == kind]
             for about, models in columns.items()
         )
         cells = list(filter(None, of_kind))
@@ -74,7 +74,7 @@ def _known(outcome: RunFacts) -> int:
 
 def _point(run: RunFacts, facts: Sequence[str]) -> Row:
     outcome = run.only(facts)
-    known = _known(outcome)
+    prompts = _known(outcome)
     return {
         "model": outcome.model,
         "data": outcome.data,
@@ -82,8 +82,8 @@ def _point(run: RunFacts, facts: Sequence[str]) -> Row:
         ACCURACY: outcome.mean("accuracy", outcome.hits(1)),
         "perplexity": measure(outcome.rows, metric("perplexity"), outcome.places),
         "corpus perplexity": measure(outcome.rows, metric("corpus_perplexity"), outcome.places),
-        "prompts": known,
-        "left out": len(run.places) - known,
+        "prompts": prompts,
+        "left out": len(run.places) - prompts,
     }
 
 
@@ -134,8 +134,8 @@ def plots(findings: Perplexities) -> list[Plot]:
                 (findings.points, 14, reading),
                 (findings.means, 80, f"{reading}, data-set means"),
             ):
-                own = [point for point in points if point["reading"] == reading]
-                xs, ys = ([point[name].value for point in own] for name in ("perplexity", ACCURACY))
+                of_reading = [point for point in points if point["reading"] == reading]
+                xs, ys = ([point[name].value for point in of_reading] for name in ("perplexity", ACCURACY))
                 axes.scatter(xs, ys, s=size, color=f"C{number}", alpha=0.6, label=label)
         axes.set_xscale("log")
         axes.legend(fontsize=7)

@@ -37,7 +37,8 @@ class Way(NamedTuple):
     """One way of asking, over the facts in common.
 
     :param kind: how the model answers. :param reverse: whether the subject is asked for.
-    :param known: 1 for each known fact, else 0. :param baselines: expected Hits@1 of each baseline, NaN where unknown.
+    :param is_known: 1 for each known fact, else 0.
+    :param baselines: expected Hits@1 of each baseline, NaN where unknown.
     :param share: of the known facts. :param lacking: number of facts that only other ways scored.
     :param note: which of several scorings of the run it takes; "" if the run has one or the user chose it.
     """
@@ -45,7 +46,7 @@ class Way(NamedTuple):
     name: str
     kind: str
     reverse: bool
-    known: Floats
+    is_known: Floats
     baselines: Mapping[str, Floats]
     share: Estimate
     lacking: int
@@ -101,13 +102,13 @@ def analyse(runs: Sequence[RunFolder], options: ProfileOptions = ProfileOptions(
     :raises BadInput: several models, a run twice, or no fact in common.
     """
     check_same(runs, ("model",))
-    whole = read_runs(runs, options.scoring, options.cluster, lambda one: one, fewest=1, first=True)
-    sides = [part for one in whole for part in _by_direction(one)]
+    whole = read_runs(runs, options.scoring, options.cluster, lambda outcome: outcome, fewest=1, first=True)
+    sides = [part for outcome in whole for part in _by_direction(outcome)]
     facts = common_facts(sides, same_candidates=False)
     every = set[str]().union(*(side.facts for side in sides))
     ways = list(_ways(sides, facts, options, every))
     file = options.design or next(filter(None, map(design_file, runs)), None)
-    kinds = [_cell(pattern, ways) for pattern in zip(*(way.known for way in ways), strict=True)]
+    kinds = [_cell(pattern, ways) for pattern in zip(*(way.is_known for way in ways), strict=True)]
     labels, sample = np.array(kinds), sides[0].sample(facts)
     recipe = partial(combined, recipes=[way.recipe for way in ways], sign=" and ")
     shares = {label: estimates.mean(labels == label, sample, recipe(label)) for label in _labels(kinds, ways)}
@@ -124,10 +125,10 @@ def _by_direction(outcome: RunFacts) -> Iterator[RunFacts]:
     """Yield the queries for answers, and those for subjects, if there are any."""
     rows = outcome.rows
     asks_heads = np.array([rows.directions[query] == HEAD for query in rows.query[outcome.places].tolist()])
-    for name, own in (("tail", ~asks_heads), (HEAD, asks_heads)):
-        if own.any():
-            part = "" if own.all() else f"direction:{name}"
-            yield RunFacts(outcome.run, rows, outcome.scoring, outcome.model, outcome.places[own], part)
+    for name, mask in (("tail", ~asks_heads), (HEAD, asks_heads)):
+        if mask.any():
+            part = "" if mask.all() else f"direction:{name}"
+            yield RunFacts(outcome.run, rows, outcome.scoring, outcome.model, outcome.places[mask], part)
 
 
 def _ways(sides: Sequence[RunFacts], facts: Sequence[str], options: ProfileOptions, every: set[str]) -> Iterator[Way]:
@@ -137,27 +138,27 @@ def _ways(sides: Sequence[RunFacts], facts: Sequence[str], options: ProfileOptio
     names = distinguished([{**side.distinguishing, "model": title} for title, side in zip(titles, sides, strict=True)])
     for name, kind, back, side in zip(names, kinds, reverse, sides, strict=True):
         at = side.at(facts)
-        known = (side.hits(1)[at] > options.above).astype(float)
+        is_known = (side.hits(1)[at] > options.above).astype(float)
         baselines = {title: values[at] for title, values in RunBaselines(side).hits(1).items()}
         baselines[RANDOM] = np.nan_to_num(baselines[RANDOM])  # without candidates nothing is guessed
-        share = estimates.mean(known, side.sample(facts), side.recipe(f"known above {options.above:g}"))
+        share = estimates.mean(is_known, side.sample(facts), side.recipe(f"known above {options.above:g}"))
         lacking = len(every.difference(side.scored_facts))
         unused = [] if side.scoring in options.scoring else sorted({*side.rows.scorings} - {side.scoring})
         note = f"{name}: by {side.scoring}, not {', '.join(unused)}; --scoring takes another" if unused else ""
-        yield Way(name, kind, back, known, baselines, share, lacking, side.recipe(""), note)
+        yield Way(name, kind, back, is_known, baselines, share, lacking, side.recipe(""), note)
 
 
 def _cell(pattern: Sequence[float], ways: Sequence[Way]) -> str:
     """Return the cell of a fact. :param pattern: 1 for each way in which it is known."""
     if all(pattern) or not any(pattern):
         return EVERY if pattern[0] else NONE
-    known = list(map(bool, pattern))
+    flags = list(map(bool, pattern))
     reverse, generated = [way.reverse for way in ways], [way.kind == GENERATED for way in ways]
-    if known in (reverse, [not back for back in reverse]):
-        return REVERSE if known == reverse else FORWARD
-    if known == [not writes for writes in generated]:
+    if flags in (reverse, [not back for back in reverse]):
+        return REVERSE if flags == reverse else FORWARD
+    if flags == [not writes for writes in generated]:
         return RECOGNISED
-    return f"only {', '.join(way.name for way, own in zip(ways, known, strict=True) if own)}"
+    return f"only {', '.join(way.name for way, flag in zip(ways, flags, strict=True) if flag)}"
 
 
 def _labels(kinds: Sequence[str], ways: Sequence[Way]) -> list[str]:
@@ -171,10 +172,10 @@ def _labels(kinds: Sequence[str], ways: Sequence[Way]) -> list[str]:
 def _pair(first: Way, second: Way, side: RunFacts, facts: Sequence[str]) -> Pair:
     sample, name = side.sample(facts), f"{first.name}{MINUS}{second.name}"
     recipe = partial(combined, recipes=[first.recipe, second.recipe])
-    plain = estimates.difference(first.known, second.known, sample, recipe(name))
-    own, other = (way.known - way.baselines[RANDOM] for way in (first, second))
-    beyond = estimates.difference(own, other, sample, recipe(f"{name}, beyond guessing"), (-2.0, 2.0))
-    alone = first.known * (1 - second.known), second.known * (1 - first.known)
+    plain = estimates.difference(first.is_known, second.is_known, sample, recipe(name))
+    beyond_first, beyond_second = (way.is_known - way.baselines[RANDOM] for way in (first, second))
+    beyond = estimates.difference(beyond_first, beyond_second, sample, recipe(f"{name}, beyond guessing"), (-2.0, 2.0))
+    alone = first.is_known * (1 - second.is_known), second.is_known * (1 - first.is_known)
     only_first, only_second = (estimates.mean(part, sample, recipe(f"only one of {name}")) for part in alone)
     claim = Claim(f"{name}, beyond guessing", (Contrast("beyond guessing", beyond), Contrast("difference", plain)))
     return Pair(first.name, second.name, only_first, only_second, claim)
@@ -187,12 +188,12 @@ def _check(
 
     :raises BadInput: the design has none of the facts.
     """
-    known = [at for at, fact in enumerate(facts) if fact in design]
-    if not known:
+    designed = [at for at, fact in enumerate(facts) if fact in design]
+    if not designed:
         raise BadInput(f"the design has none of the {len(facts)} facts, such as {facts[0]}: is it of other data?")
-    untaught = [at for at in known if not design[facts[at]].taught]
+    untaught = [at for at in designed if not design[facts[at]].taught]
     read = ((at, design[facts[at]]) for at in untaught)
-    groups = grouped(((one.exposures, " and ".join(one.directions) if one.exposures else ""), at) for at, one in read)
+    groups = grouped(((row.exposures, " and ".join(row.directions) if row.exposures else ""), at) for at, row in read)
     exposed: list[dict[str, Any]] = []
     for (exposures, stated), places in sorted(groups.items()):
         sample = side.sample([facts[at] for at in places])
@@ -204,10 +205,10 @@ def _check(
             for made in [side.recipe(cell) + line]
         ]
     unread = [at for at in untaught if design[facts[at]].exposures == 0]
-    left_out = len(facts) - len(known), len(known) - len(untaught)
+    left_out = len(facts) - len(designed), len(designed) - len(untaught)
     if not unread:
         return Checked(exposed, None, None, left_out)
-    own = (labels[unread] == EVERY).astype(float)
+    every_way = (labels[unread] == EVERY).astype(float)
     sample = side.sample([facts[at] for at in unread])
     compared = []
     for name in dict.fromkeys(name for way in ways for name in way.baselines):
@@ -215,10 +216,10 @@ def _check(
         if not np.isnan(each).all(axis=0).any():
             chance = np.nanprod(each, axis=0)  # an upper bound if some ways lack the baseline
             line = side.recipe(f"{EVERY}{MINUS}{name}") + "|exposures:0"
-            compared_to = estimates.over_baseline(own, chance, sample, line, fixed=name == RANDOM)
+            compared_to = estimates.over_baseline(every_way, chance, sample, line, fixed=name == RANDOM)
             compared.append(BaselineComparison(name, *compared_to))
     claim = above_chance("unread facts are known every way more often than by chance", compared)
-    return Checked(exposed, estimates.mean(own, sample, side.recipe(EVERY) + "|exposures:0"), claim, left_out)
+    return Checked(exposed, estimates.mean(every_way, sample, side.recipe(EVERY) + "|exposures:0"), claim, left_out)
 
 
 # --- in words
@@ -275,6 +276,8 @@ def tables(findings: Profile) -> list[Table]:
 
 
 def files(findings: Profile) -> dict[str, Table]:
-    known = zip(*(way.known.astype(bool).tolist() for way in findings.ways), strict=True)
-    rows = [(fact, cell, *own) for fact, cell, own in zip(findings.facts, findings.of_facts, known, strict=True)]
+    flags = zip(*(way.is_known.astype(bool).tolist() for way in findings.ways), strict=True)
+    rows = [
+        (fact, cell, *of_fact) for fact, cell, of_fact in zip(findings.facts, findings.of_facts, flags, strict=True)
+    ]
     return {"profile-facts": Table(("fact", "cell", *(way.name for way in findings.ways)), tuple(rows), "facts")}

@@ -79,12 +79,12 @@ def conclude(findings: Rankings) -> list[str]:
     for column in findings.columns:
         first = min(column.scores, key=lambda score: score.place)
         above = sum(score.decision is not None and score.decision.holds for score in column.scores)
-        known = f"; {above} of {len(column.scores)} models are above every baseline" if first.decision else ""
+        counts = f"; {above} of {len(column.scores)} models are above every baseline" if first.decision else ""
         accuracy = percent(first.hits[0].value)
-        lines.append(f"{column.data}, {column.reading}: {first.model} is first ({accuracy}){known}.")
-    for one in findings.agreements:
-        tau = one[COEFFICIENTS[0]].shown(".2f")
-        lines.append(f"{one['data']}: tau of the two readings is {tau}.")
+        lines.append(f"{column.data}, {column.reading}: {first.model} is first ({accuracy}){counts}.")
+    for row in findings.agreements:
+        tau = row[COEFFICIENTS[0]].shown(".2f")
+        lines.append(f"{row['data']}: tau of the two readings is {tau}.")
     return lines
 
 
@@ -107,7 +107,7 @@ def tables(findings: Rankings) -> list[Table]:
 def files(findings: Rankings) -> dict[str, Table]:
     if not findings.left_out:
         return {}
-    rows = tuple(tuple(one.values()) for one in findings.left_out)
+    rows = tuple(tuple(row.values()) for row in findings.left_out)
     return {"rankings-left-out": Table(tuple(findings.left_out[0]), rows, "facts that are not compared")}
 
 
@@ -115,7 +115,7 @@ def _column_table(findings: Rankings, title: str, column: Column) -> Table:
     notes = [f"{column.facts:,} facts that all models ranked"]
     if column.left_out:
         listed = [
-            one["fact"] for one in findings.left_out if (one["data"], one["reading"]) == (column.data, column.reading)
+            row["fact"] for row in findings.left_out if (row["data"], row["reading"]) == (column.data, column.reading)
         ]
         more = f": {', '.join(listed[:3])}{', …' if len(listed) > 3 else ''} (rankings-left-out.csv)" if listed else ""
         notes.append(f"{column.left_out:,} facts that not all models ranked are excluded{more}")
@@ -213,8 +213,8 @@ class ColumnHits(NamedTuple):
     @property
     def means(self) -> Floats:
         """Acc@1, Acc@5, Acc@10 of each model, shape (models, 3)."""
-        pairs = ((one, one.at(self.facts)) for one in self.outcomes.values())
-        return np.array([[one.hits(k)[at].mean() for k in CUTS] for one, at in pairs])
+        pairs = ((outcome, outcome.at(self.facts)) for outcome in self.outcomes.values())
+        return np.array([[outcome.hits(k)[at].mean() for k in CUTS] for outcome, at in pairs])
 
     def means_of(self, models: Sequence[str]) -> Floats:
         return self.means[[list(self.outcomes).index(model) for model in models]]
@@ -235,7 +235,7 @@ def on_common_facts(grids: Sequence[ColumnHits]) -> list[ColumnHits]:
     """
     restricted = []
     for grid in grids:
-        common = set(grid.facts).intersection(*(other.facts for other in grids if other.data == grid.data))
+        common = set(grid.facts).intersection(*(column.facts for column in grids if column.data == grid.data))
         if not common:
             raise BadInput(f"the readings of {grid.data} have no fact in common that all models ranked")
         facts = [fact for fact in grid.facts if fact in common]
@@ -277,8 +277,8 @@ def column_of(grid: ColumnHits, is_above: Mapping[tuple[str, str, str], Decision
 
 
 def accuracy_difference(grid: ColumnHits, first: str, second: str, name: str) -> Estimate:
-    one, other = grid.outcomes[first], grid.outcomes[second]
-    return difference(name, one, other, [one.hits(1), other.hits(1)], grid.facts)
+    first_facts, second_facts = grid.outcomes[first], grid.outcomes[second]
+    return difference(name, first_facts, second_facts, [first_facts.hits(1), second_facts.hits(1)], grid.facts)
 
 
 # --- agreement of the two rankings
@@ -287,11 +287,11 @@ def accuracy_difference(grid: ColumnHits, first: str, second: str, name: str) ->
 def agreements_of(grids: Sequence[ColumnHits]) -> list[Row]:
     """Compare the template-based with the template-free ranking of each data set that has both."""
     agreements: list[Row] = []
-    for one, other in product(grids, grids):
-        models = [model for model in one.outcomes if model in other.outcomes]
-        if (one.data, one.reading, other.reading) == (other.data, BY_TEMPLATE, FREE) and len(models) > 1:
-            coefficients = dict(zip(COEFFICIENTS, _coefficients(models, (one, other)), strict=True))
-            agreements.append({"data": one.data, "models": len(models)} | coefficients)
+    for first, second in product(grids, grids):
+        models = [model for model in first.outcomes if model in second.outcomes]
+        if (first.data, first.reading, second.reading) == (second.data, BY_TEMPLATE, FREE) and len(models) > 1:
+            coefficients = dict(zip(COEFFICIENTS, _coefficients(models, (first, second)), strict=True))
+            agreements.append({"data": first.data, "models": len(models)} | coefficients)
     return agreements
 
 

@@ -49,8 +49,8 @@ def analyse(runs: Sequence[RunFolder], options: RunsOptions = RunsOptions()) -> 
     if len(columns) != 2:
         listed = ", ".join(f"{data} ({reading})" for data, reading in columns)
         raise BadInput(f"relations are compared between two data sets; these runs are of {len(columns)}: {listed}")
-    (one, first), (other, second) = columns.items()
-    names = (one[0], other[0]) if one[0] != other[0] else (" ".join(one), " ".join(other))
+    (left, first), (right, second) = columns.items()
+    names = (left[0], right[0]) if left[0] != right[0] else (" ".join(left), " ".join(right))
     refuse(
         sorted(
             f"{runs_of[model].path} is of {model} on {names[number]}, which has no run on {names[1 - number]}: add one"
@@ -72,7 +72,7 @@ def _shared(
     relations = [set(scores) - {""} for scores in sides]
     both = sorted(relations[0] & relations[1])
     if not both:
-        examples = [", ".join(sorted(own)[:3]) or "none" for own in relations]
+        examples = [", ".join(sorted(ids)[:3]) or "none" for ids in relations]
         raise BadInput(
             f"{first.path} and {second.path} share no relation (first {examples[0]}, second {examples[1]}): relations "
             "are joined by their ids"
@@ -102,8 +102,8 @@ def _by_relation(side: RunFacts) -> dict[str, Estimate]:
     """Return Acc@1 of each relation's facts."""
     hits, facts = side.hits(1), side.scored_facts
     return {
-        relation: mean(hits[side.at(own)], side.sample(own), f"{side.recipe('Acc@1')}|relation:{relation}")
-        for relation, own in grouped(zip(side.relations_of(facts), facts, strict=True)).items()
+        relation: mean(hits[side.at(group)], side.sample(group), f"{side.recipe('Acc@1')}|relation:{relation}")
+        for relation, group in grouped(zip(side.relations_of(facts), facts, strict=True)).items()
     }
 
 

@@ -176,9 +176,9 @@ def _beyond_twin(trained: InBoth, twin: InBoth) -> Estimate | None:
     shared = [fact for fact in trained.by_fact if fact in twin.by_fact]
     if len(shared) < 3:
         return None
-    own, other = (np.array([both.by_fact[fact] for fact in shared]) for both in (trained, twin))
+    of_trained, of_twin = (np.array([both.by_fact[fact] for fact in shared]) for both in (trained, twin))
     recipe = trained.based.recipe(f"overlap of top {MOST}, sentence − template, less that of {twin.model}")
-    return estimates.difference(own, other, trained.based.sample(shared), recipe, (-2.0, 2.0))
+    return estimates.difference(of_trained, of_twin, trained.based.sample(shared), recipe, (-2.0, 2.0))
 
 
 def _change(based: RunFacts, free: RunFacts, facts: Sequence[str], k: int) -> Row:
@@ -239,15 +239,15 @@ def pseudo_values(shares: Sequence[dict[str, float]], k: int) -> Floats:
     if n < 3:
         return np.full(n, np.nan)
     total = _total(shares)
-    others = [sum(share * (total[id_] - share) for id_, share in own.items()) / (k * (n - 1)) for own in shares]
+    others = [sum(share * (total[id_] - share) for id_, share in of_fact.items()) / (k * (n - 1)) for of_fact in shares]
     mean = float(np.mean(others))
     return n * mean - (n - 1) * (n * mean - 2 * np.array(others)) / (n - 2)
 
 
 def _total(shares: Sequence[Mapping[str, float]]) -> Counter[str]:
     total: Counter[str] = Counter()
-    for own in shares:
-        total.update(own)
+    for of_fact in shares:
+        total.update(of_fact)
     return total
 
 

@@ -63,10 +63,10 @@ def analyse(runs: Sequence[RunFolder], options: ValidityOptions = ValidityOption
     asked = [run for run in runs if _alteration(run) != NO_SUBJECT]
     probes: list[Probe] = []
     for run, model in zip(asked, short_names(asked), strict=True):
-        rows, known = Rows(run, cluster=options.cluster), design_of(run, options.design)
+        rows, design = Rows(run, cluster=options.cluster), design_of(run, options.design)
         prior = Rows(priors[_probe_and_model(run)]) if _probe_and_model(run) in priors else None
         wanted = [name for name in rows.scorings if not options.scoring or name in options.scoring]
-        probes += [Probe(RunFacts(run, rows, name, model), known, prior, options.seed) for name in wanted]
+        probes += [Probe(RunFacts(run, rows, name, model), design, prior, options.seed) for name in wanted]
     if not probes:
         none = f"no run has --scoring {','.join(options.scoring)}: leave it out"
         raise BadInput(none if options.scoring else "no run to analyse")
@@ -76,39 +76,39 @@ def analyse(runs: Sequence[RunFolder], options: ValidityOptions = ValidityOption
     if not probes:
         raise BadInput([*left_out, "plant more facts, or evaluate more of them (--limit)"])
     pairs = [
-        {"model": one.facts.model, "probe": one.name, "and": other.name, "Pearson r": one.agreement(other)}
-        for one, other in combinations(probes, 2)
-        if one.facts.content_hash == other.facts.content_hash and one.facts.path != other.facts.path
+        {"model": first.facts.model, "probe": first.name, "and": second.name, "Pearson r": first.agreement(second)}
+        for first, second in combinations(probes, 2)
+        if first.facts.content_hash == second.facts.content_hash and first.facts.path != second.facts.path
     ]
     validities = [probe.validity() for probe in probes]
     decisions = decide(
-        {(kind, one.model, one.name): claim for one in validities for kind, claim in _claims(one).items()}
+        {(kind, probe.model, probe.name): claim for probe in validities for kind, claim in _claims(probe).items()}
     )
     practised = max(probe.practised for probe in probes)
     return Validity(validities, pairs, decisions, practised, left_out)
 
 
-def _claims(one: ProbeValidity) -> dict[str, Claim]:
+def _claims(validity: ProbeValidity) -> dict[str, Claim]:
     """Declare what a scoring may show: its control, that it is valid, and its biases."""
-    beyond, lacking = one.numbers["over frequency"], "answers without a training frequency"
+    beyond, lacking = validity.numbers["over frequency"], "answers without a training frequency"
     frequency = Contrast("AUROC − that of training frequency", beyond, 1, lacking)
     claims = {
-        CONTROL: Claim(one.name, (Contrast("AUROC − 0.5 of two halves", one.numbers["halves"]),)),
+        CONTROL: Claim(validity.name, (Contrast("AUROC − 0.5 of two halves", validity.numbers["halves"]),)),
         VALID: Claim(
-            f"{one.name} distinguishes facts read from facts never read",
-            (Contrast("AUROC − 0.5", one.above, 1), frequency),
+            f"{validity.name} distinguishes facts read from facts never read",
+            (Contrast("AUROC − 0.5", validity.above, 1), frequency),
         ),
     }
     for name in BIASES:
-        claims[name] = Claim(f"{one.name} {name}", (Contrast("correlation", one.biases[name][0]),))
+        claims[name] = Claim(f"{validity.name} {name}", (Contrast("correlation", validity.biases[name][0]),))
     return claims
 
 
 def _distinguish(probes: Sequence[Probe]) -> None:
     """Add to equal names of one model's probes the settings that distinguish them."""
-    for own in grouped((probe.facts.model, probe) for probe in probes).values():
-        parts = [{"name": one.name, **one.facts.distinguishing} for one in own]
-        for probe, name in zip(own, distinguished(parts), strict=True):
+    for of_model in grouped((probe.facts.model, probe) for probe in probes).values():
+        parts = [{"name": probe.name, **probe.facts.distinguishing} for probe in of_model]
+        for probe, name in zip(of_model, distinguished(parts), strict=True):
             probe.name = name
 
 
@@ -127,28 +127,28 @@ def _probe_and_model(run: RunFolder) -> tuple[str, ...]:
 
 def conclude(findings: Validity) -> list[str]:
     by_model = grouped((probe.model, probe) for probe in findings.probes)
-    return [sentence for own in by_model.values() for sentence in _of_model(own, findings.decisions)]
+    return [sentence for of_model in by_model.values() for sentence in _of_model(of_model, findings.decisions)]
 
 
 def _of_model(probes: Sequence[ProbeValidity], decisions: Mapping[tuple[str, str, str], Decision]) -> list[str]:
     """Return three to six sentences on the probes of one model."""
     model = probes[0].model
-    failed = [one for one in probes if decisions[CONTROL, model, one.name].holds]
+    failed = [probe for probe in probes if decisions[CONTROL, model, probe.name].holds]
     concluded = []
     if failed:
-        names = ", ".join(one.name for one in failed)
+        names = ", ".join(probe.name for probe in failed)
         concluded.append(
             f"{model}: control failed for {names}, whose AUROC shows nothing: two halves of the facts never read "
             "differ as well."
         )
-    valid = {one.name: decisions[VALID, model, one.name] for one in probes}
-    sound = [one for one in probes if valid[one.name].holds and one not in failed]
+    valid = {probe.name: decisions[VALID, model, probe.name] for probe in probes}
+    sound = [probe for probe in probes if valid[probe.name].holds and probe not in failed]
     if not sound:
         smallest = _largest_smallest(list(valid.values()))
         found = f"; an AUROC of {0.5 + smallest:.2f} would have been found" if smallest else ""
         none = "no probe significantly distinguishes facts that it has read from facts that it has not"
         return concluded or [f"{model}: {none}{found}."]
-    best = max(sound, key=lambda one: one.numbers["AUROC"].value)
+    best = max(sound, key=lambda probe: probe.numbers["AUROC"].value)
     read, chance, fastest = best.levels[-1]["exposures"], best.numbers["chance"], min(sound, key=_seconds)
     concluded += [
         f"{model}: {best.name} is the best of {len(probes)} scorings: a fact read {read} times ranks better "
@@ -157,7 +157,7 @@ def _of_model(probes: Sequence[ProbeValidity], decisions: Mapping[tuple[str, str
         f"{'' if chance is None else f' (chance {percent(chance)})'}, and misses "
         f"{percent(1 - best.numbers['read'].value)} of those read {read} times.",
     ]
-    if others := [f"{one.name} {one.numbers['AUROC'].value:.2f}" for one in probes if one is not best]:
+    if others := [f"{probe.name} {probe.numbers['AUROC'].value:.2f}" for probe in probes if probe is not best]:
         concluded.append(f"AUROC of the others: {', '.join(others)}.")
     concluded += _of_biases(probes, decisions)
     concluded.append(f"The cheapest of these is {fastest.name}: {_seconds(fastest):.1f} s per 1,000 facts.")
@@ -166,20 +166,23 @@ def _of_model(probes: Sequence[ProbeValidity], decisions: Mapping[tuple[str, str
 
 def _largest_smallest(decisions: Sequence[Decision]) -> float | None:
     """Return the effect that each of the tests finds in 80 % of cases; None if unknown of all."""
-    return max((one.smallest for one in decisions if one.smallest is not None), default=None)
+    return max((decision.smallest for decision in decisions if decision.smallest is not None), default=None)
 
 
-def _seconds(one: ProbeValidity) -> float:
-    return float(one.numbers["s per 1,000"])
+def _seconds(probe: ProbeValidity) -> float:
+    return float(probe.numbers["s per 1,000"])
 
 
 def _of_biases(probes: Sequence[ProbeValidity], decisions: Mapping[tuple[str, str, str], Decision]) -> list[str]:
     """Return a sentence on the probes whose ranks of facts never read depend on a property of the answer."""
     favours = {"length": ("short", "long"), "frequency": ("rare", "frequent"), "position": ("early", "late")}
-    tested = [(name, one, decisions[name, one.model, one.name]) for name in BIASES for one in probes]
+    tested = [(name, probe, decisions[name, probe.model, probe.name]) for name in BIASES for probe in probes]
     by_kind = grouped(
-        (f"{favours[name][0 if decision.sign > 0 else 1]} answers", f"{one.name} ({one.biases[name][0].value:+.2f})")
-        for name, one, decision in tested
+        (
+            f"{favours[name][0 if decision.sign > 0 else 1]} answers",
+            f"{probe.name} ({probe.biases[name][0].value:+.2f})",
+        )
+        for name, probe, decision in tested
         if decision.holds
     )
     if not by_kind:
@@ -203,13 +206,15 @@ def tables(findings: Validity) -> list[Table]:
     if findings.practised:
         notes.append(f"{findings.practised} facts that were practised, or are not in the design, are excluded")
     notes += findings.left_out
-    biases = [(one.model, one.name, name, *one.biases[name]) for one in findings.probes for name in BIASES]
+    biases = [(probe.model, probe.name, name, *probe.biases[name]) for probe in findings.probes for name in BIASES]
     corrections = [
-        (one.model, one.name, name, number) for one in findings.probes for name, number in one.corrections.items()
+        (probe.model, probe.name, name, number)
+        for probe in findings.probes
+        for name, number in probe.corrections.items()
     ]
     made = [
         Table.of(
-            [{"model": one.model, "probe": one.name} | one.numbers for one in findings.probes],
+            [{"model": probe.model, "probe": probe.name} | probe.numbers for probe in findings.probes],
             "validity of probes",
             notes,
             main="AUROC",
@@ -217,7 +222,11 @@ def tables(findings: Validity) -> list[Table]:
             formats={"chance": ".1%", "s per 1,000": ".1f"},
         ),
         Table.of(
-            [{"model": one.model, "probe": one.name} | level for one in findings.probes for level in one.levels],
+            [
+                {"model": probe.model, "probe": probe.name} | level
+                for probe in findings.probes
+                for level in probe.levels
+            ],
             "by exposures",
             main="accuracy",
             inline=True,
@@ -241,7 +250,7 @@ def tables(findings: Validity) -> list[Table]:
 
 
 def plots(findings: Validity) -> list[Plot]:
-    by_model = grouped((one.model, one) for one in findings.probes)
+    by_model = grouped((probe.model, probe) for probe in findings.probes)
     return [
         Plot(f"validity-{number}", partial(_draw, probes), "exposures", "Acc@1", model)
         for number, (model, probes) in enumerate(by_model.items())
@@ -249,11 +258,11 @@ def plots(findings: Validity) -> list[Plot]:
 
 
 def _draw(probes: Sequence[ProbeValidity], axes: Axes) -> None:
-    for one in probes:
-        xs = [level["exposures"] for level in one.levels]
-        axes.plot(xs, [level["accuracy"].value for level in one.levels], marker="o", markersize=3, label=one.name)
+    for probe in probes:
+        xs = [level["exposures"] for level in probe.levels]
+        axes.plot(xs, [level["accuracy"].value for level in probe.levels], marker="o", markersize=3, label=probe.name)
     axes.set_xscale("symlog", linthresh=1)
-    axes.set_xticks(sorted({level["exposures"] for one in probes for level in one.levels}))
+    axes.set_xticks(sorted({level["exposures"] for probe in probes for level in probe.levels}))
     axes.legend(fontsize=6)
 
 
@@ -322,10 +331,10 @@ class Probe:
         margins, places = self.preferences
         corrections = {}
         for name, prior in (("other subjects", None), ("no subject", self.prior)):
-            own = None if name == "no subject" and prior is None else without_prior(rows, facts.scoring, prior)
-            if own is not None:
+            corrected = None if name == "no subject" and prior is None else without_prior(rows, facts.scoring, prior)
+            if corrected is not None:
                 what = f"AUROC less the prior of {name} − AUROC"
-                corrections[name] = self._auroc_difference(what, self._per_fact(own.place), places)
+                corrections[name] = self._auroc_difference(what, self._per_fact(corrected.place), places)
         frequency = self._frequencies()
         beyond = self._auroc_difference("AUROC by rank − AUROC by training frequency", places, frequency)
         seconds = float(facts.run.manifest["circumstances"].get("seconds", np.nan))
@@ -360,14 +369,14 @@ class Probe:
         values = self.preferences.place.tolist()
         return {fact: value for fact, value in zip(self.used, values, strict=True) if not np.isnan(value)}
 
-    def agreement(self, other: Probe) -> Estimate:
+    def agreement(self, probe: Probe) -> Estimate:
         """Correlate the ranks that two probes give the same facts, within relations and exposures."""
-        common = [fact for fact in self.place_of if fact in other.place_of]
-        first, second = (np.array([side.place_of[fact] for fact in common]) for side in (self, other))
+        common = [fact for fact in self.place_of if fact in probe.place_of]
+        first, second = (np.array([side.place_of[fact] for fact in common]) for side in (self, probe))
         level = dict(zip(self.used, self.exposures.tolist(), strict=True))
         relations = self.facts.relations_of(common)
         cells = [f"{relation}|{level[fact]}" for relation, fact in zip(relations, common, strict=True)]
-        recipes = [side.facts.recipe("") for side in (self, other)]
+        recipes = [side.facts.recipe("") for side in (self, probe)]
         recipe = combined("agreement at constant truth", recipes, " and ")
         return correlation_within(first, second, cells, self.facts.sample(common), recipe)
 
@@ -376,20 +385,20 @@ class Probe:
 
     def _classes(self, level: int, *values: Floats) -> tuple[Ints, Sample, Mask]:
         """Return the facts never read, or read so often, that have all values: places, sample, and which were read."""
-        known = np.isin(self.exposures, (0, level)) & ~np.isnan(values).any(axis=0)
-        chosen = np.flatnonzero(known)
-        sample = self.facts.sample([self.used[at] for at in chosen.tolist()])
-        return chosen, sample, self.exposures[chosen] == level
+        is_used = np.isin(self.exposures, (0, level)) & ~np.isnan(values).any(axis=0)
+        places = np.flatnonzero(is_used)
+        sample = self.facts.sample([self.used[at] for at in places.tolist()])
+        return places, sample, self.exposures[places] == level
 
     def _auroc(self, name: str, values: Floats, level: int, estimate: Callable[..., Estimate] = auroc) -> Estimate:
         """Return the AUROC of facts read so often against those never read, by some values."""
-        chosen, sample, is_read = self._classes(level, values)
-        return estimate(values[chosen], is_read, sample, self.facts.recipe(f"AUROC by {name}"), designed=True)
+        places, sample, is_read = self._classes(level, values)
+        return estimate(values[places], is_read, sample, self.facts.recipe(f"AUROC by {name}"), designed=True)
 
     def _auroc_difference(self, name: str, first: Floats, second: Floats) -> Estimate:
-        chosen, sample, is_read = self._classes(self.most, first, second)
+        places, sample, is_read = self._classes(self.most, first, second)
         recipe = self.facts.recipe(name)
-        return auroc_difference(first[chosen], second[chosen], is_read, sample, recipe)
+        return auroc_difference(first[places], second[places], is_read, sample, recipe)
 
     def _halves(self, values: Floats) -> Estimate:
         """Return AUROC − 0.5 of one random half of the facts never read against the other."""
@@ -400,7 +409,7 @@ class Probe:
         return above_chance(values[unread], is_first, sample, recipe, designed=True)
 
     def _level(self, places: Floats, level: int) -> Row:
-        facts = [fact for fact, own in zip(self.used, self.exposures.tolist(), strict=True) if own == level]
+        facts = [fact for fact, exposures in zip(self.used, self.exposures.tolist(), strict=True) if exposures == level]
         accuracy = self.facts.mean("accuracy", self.facts.hits(1), facts)
         of_rank = self._auroc("rank", places, level) if level else None
         return {"exposures": level, "facts": accuracy.n, "accuracy": accuracy, "AUROC": of_rank}
@@ -408,12 +417,13 @@ class Probe:
     def _properties(self) -> dict[str, Floats]:
         """Return length, training frequency and candidate position of each used fact's gold answer."""
         rows, facts = self.facts.rows, self.facts
-        names = {space: dict(zip(*pair, strict=True)) for space, pair in rows.candidates.items()}
         lengths: list[int] = []
         positions: list[float] = []
         for place in facts.places[facts._first[facts.at(self.used)]].tolist():
             query = int(rows.query[place])
-            lengths.append(len(names.get(rows.spaces[query] or "", {}).get(rows.gold[query][0], rows.gold[query][0])))
+            lengths.append(
+                len(rows.names.get(rows.spaces[query] or "", {}).get(rows.gold[query][0], rows.gold[query][0]))
+            )
             positions.append(next(iter(rows.gold_places(place)), np.nan))
         frequency = np.log1p(np.fmax(self._frequencies() - self.exposures, 0))
         columns = np.array(lengths, float), frequency, np.array(positions, float)
@@ -427,22 +437,22 @@ class Probe:
 
     def _bias(self, name: str, places: Floats, values: Floats, level: int) -> Estimate:
         """Correlate rank and a property within relations, among facts read equally often."""
-        chosen = np.flatnonzero((self.exposures == level) & ~np.isnan(places) & ~np.isnan(values))
-        facts = [self.used[at] for at in chosen.tolist()]
+        index = np.flatnonzero((self.exposures == level) & ~np.isnan(places) & ~np.isnan(values))
+        facts = [self.used[at] for at in index.tolist()]
         relations, sample = self.facts.relations_of(facts), self.facts.sample(facts)
         recipe = self.facts.recipe(f"correlation of log10 rank and {name} within relations")
-        return correlation_within(values[chosen], -places[chosen], relations, sample, recipe)
+        return correlation_within(values[index], -places[index], relations, sample, recipe)
 
 
 def _training_frequency(design: Design, relations: Collection[str]) -> dict[tuple[str, str], int]:
     """Return how many statements with each answer of each relation were read."""
     counts: dict[tuple[str, str], int] = {}
-    for fact, own in design.items():
+    for fact, entry in design.items():
         parts = fact.split("|")  # a name may have this sign, too
         at = next((place for place, part in enumerate(parts) if place and part in relations), None)
         if at is not None:
             key = parts[at], "|".join(parts[at + 1 :])
-            counts[key] = counts.get(key, 0) + own.exposures
+            counts[key] = counts.get(key, 0) + entry.exposures
     return counts
 
 
@@ -468,7 +478,7 @@ def preference(rows: Rows, scoring: str) -> Preference:
         if len(rows.scores(place)):
             margin[place], _ = _margin_and_rank(rows, place, rows.scores(place))
         elif (golds := tops["gold_scores"][place].as_py()) and (ids := tops["top_ids"][place].as_py()):
-            right = {*rows.gold[rows.query[place]], *(rows.known[rows.query[place]] or ())}
+            right = rows.right_ids(int(rows.query[place]))
             others = zip(ids, tops["top_scores"][place].as_py(), strict=True)
             best = next((score for id_, score in others if id_ not in right), np.nan)
             gold = golds[best_gold(golds)]
@@ -522,8 +532,10 @@ def _mean_of_others(matrix: Floats) -> Floats | None:
     """Return the mean of the other rows for each row, shape (n, candidates); None for a single row."""
     if len(matrix) == 1:
         return None
-    known = np.isfinite(matrix)
-    return np.asarray((np.nansum(matrix, axis=0) - np.nan_to_num(matrix)) / np.fmax(known.sum(axis=0) - known, 1))
+    is_finite = np.isfinite(matrix)
+    return np.asarray(
+        (np.nansum(matrix, axis=0) - np.nan_to_num(matrix)) / np.fmax(is_finite.sum(axis=0) - is_finite, 1)
+    )
 
 
 def _margin_and_rank(rows: Rows, place: int, scores: Floats) -> tuple[float, float]:

@@ -92,8 +92,8 @@ def confidences(scores: Sequence[npt.ArrayLike], gold: Sequence[Sequence[int]]) 
         probabilities = softmax(logs)
         target = np.stack([_target(gold[place], logs.shape[1]) for place in places])
         values = top_probability(probabilities), margin(probabilities), uncertainty(probabilities)
-        for array, own in zip(every, (*values, brier(probabilities, target)), strict=True):
-            array[places] = own
+        for array, column in zip(every, (*values, brier(probabilities, target)), strict=True):
+            array[places] = column
     return every
 
 

@@ -98,12 +98,12 @@ def finest_rank(ranks: Sequence[float], finest: Collection[int]) -> float:
     :param finest: places in *ranks*; if none of them is ranked, any gold answer counts.
     """
     ranked = {place: rank for place, rank in enumerate(ranks) if not np.isnan(rank)}
-    chosen = [place for place in finest if place in ranked] or list(ranked)
+    golds = [place for place in finest if place in ranked] or list(ranked)
     ahead = {
         place: sum((rank < ranked[place]) + (rank == ranked[place]) / 2 for at, rank in ranked.items() if at != place)
-        for place in chosen
+        for place in golds
     }
-    return min((ranked[place] - ahead[place] for place in chosen), default=np.nan)
+    return min((ranked[place] - ahead[place] for place in golds), default=np.nan)
 
 
 def consistency(tops: Sequence[Sequence[AbstractSet[str]]]) -> npt.NDArray[np.float64]:
@@ -176,9 +176,9 @@ def by_frequency(seen: Iterable[str], candidates: Iterable[str], seed: int = 0) 
     :param seen: right answers in training, repeated as often; ties are in order of appearance. All others follow in
         random order.
     """
-    known = set(candidates)
-    first = [answer for answer, _ in Counter(answer for answer in seen if answer in known).most_common()]
-    rest = sorted(known.difference(first))
+    pool = set(candidates)
+    first = [answer for answer, _ in Counter(answer for answer in seen if answer in pool).most_common()]
+    rest = sorted(pool.difference(first))
     random.Random(seed).shuffle(rest)
     return first + rest
 
@@ -199,7 +199,7 @@ def by_frequency_of_others(
     items: Sequence[tuple[str, Sequence[int]]],
     asked: Sequence[tuple[str, Sequence[int]]],
     candidates: int,
-    known: Sequence[Sequence[int]] = (),
+    excluded: Sequence[Sequence[int]] = (),
 ) -> ByOthers:
     """Answer each item with the most frequent right answers of the items about other subjects.
 
@@ -209,7 +209,7 @@ def by_frequency_of_others(
 
     :param items: all of the task: subject, and places of the right answers among the candidates.
     :param asked: those to rank, each with a right answer.
-    :param known: other right answers of each, to exclude from the ranking.
+    :param excluded: other right answers of each, to exclude from the ranking.
     """
     of_subject: dict[str, list[int]] = {}
     for subject, golds in items:
@@ -217,7 +217,7 @@ def by_frequency_of_others(
     counts = np.bincount([gold for _, golds in items for gold in golds], minlength=candidates)
     ends: list[tuple[float, float]] = []
     ranks = []
-    for (subject, golds), further in zip(asked, known or [()] * len(asked), strict=True):
+    for (subject, golds), further in zip(asked, excluded or [()] * len(asked), strict=True):
         others = counts.copy()
         np.subtract.at(others, of_subject.get(subject, []), 1)
         filtered = np.ones(candidates, dtype=bool)
@@ -265,9 +265,9 @@ def set_score(right: int, wrong: int, gold: int) -> SetScore:
 
 def harmonic_mean(precision: npt.ArrayLike, recall: npt.ArrayLike) -> Floats:
     """Return 2PR / (P + R), 0 where both are 0; any shape. Of mean precision and mean recall it is KAMEL's F1."""
-    one, other = np.asarray(precision, float), np.asarray(recall, float)
-    total = one + other
-    return np.asarray(np.divide(2 * one * other, total, out=np.zeros_like(total), where=total > 0))
+    p, r = np.asarray(precision, float), np.asarray(recall, float)
+    total = p + r
+    return np.asarray(np.divide(2 * p * r, total, out=np.zeros_like(total), where=total > 0))
 
 
 def tukey_fences(values: npt.ArrayLike) -> tuple[float, float]:
@@ -275,9 +275,9 @@ def tukey_fences(values: npt.ArrayLike) -> tuple[float, float]:
 
     :raises ValueError: no value, or NaN among them.
     """
-    given = np.asarray(values, float)
-    if not given.size or np.isnan(given).any():
+    array = np.asarray(values, float)
+    if not array.size or np.isnan(array).any():
         raise ValueError("fences need at least one value, and no NaN")
-    first, third = np.quantile(given, [0.25, 0.75])
+    first, third = np.quantile(array, [0.25, 0.75])
     reach = REACH * (third - first)
     return float(first - reach), float(third + reach)

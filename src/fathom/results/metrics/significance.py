@@ -122,10 +122,10 @@ def _noncentrality(degrees: float, power: float, level: float) -> float:
 
     def lacking(shift: float) -> float:
         if normal:
-            below, other = special.ndtr(critical - shift), special.ndtr(-critical - shift)
+            below, opposite = special.ndtr(critical - shift), special.ndtr(-critical - shift)
         else:
             # Far out scipy cannot tell the other tail, which is next to nothing there.
-            below, other = (special.nctdtr(degrees, shift, end) for end in (critical, -critical))
-        return float(power - (1 - below) - np.nan_to_num(other))
+            below, opposite = (special.nctdtr(degrees, shift, end) for end in (critical, -critical))
+        return float(power - (1 - below) - np.nan_to_num(opposite))
 
     return find_root(lacking, critical / 2, 2 * critical + 1, within=1e-7)

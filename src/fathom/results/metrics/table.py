@@ -82,7 +82,7 @@ def hits(k: int) -> Metric:
 def _weighted(name: str, how: str, of: Metric, weight: Callable[[Any], Floats]) -> Metric:
     """Return a weighted mean: the ratio of two means."""
 
-    def step(items: Any) -> tuple[Floats, ...]:
+    def step(items: Ranking) -> tuple[Floats, ...]:
         weights = weight(items)
         return weights * of.columns(items)[0], weights
 
@@ -101,10 +101,6 @@ def perplexity(log_prob: Floats, tokens: Floats) -> Floats:
 def first_of_finest(rank: Floats) -> Floats:
     """Return whether the finest gold answer is before all wrong ones, shape (n); NaN without a rank."""
     return np.where(np.isnan(rank), np.nan, rank <= 1)
-
-
-def _prompts(items: Any) -> tuple[Floats, Floats]:
-    return items.prompt_log_prob, items.prompt_tokens
 
 
 _BY_PROMPT: tuple[Literal["predictions"], str] = ("predictions", "prompts")
@@ -182,11 +178,13 @@ METRICS: Registry[Metric] = Registry(
             about="share of queries whose templates all give the same first answer",
         ),
         Metric(
-            "perplexity", lambda items: perplexity(*_prompts(items)), ".2f", FROM_ONE, None, *_BY_PROMPT,
+            "perplexity", lambda items: perplexity(items.prompt_log_prob, items.prompt_tokens),
+            ".2f", FROM_ONE, None, *_BY_PROMPT,
             about="mean over prompts of exp(−log p / tokens); masked: pseudo-perplexity (Salazar et al. 2020)",
         ),
         Metric(
-            "corpus_perplexity", _prompts, ".2f", FROM_ONE, perplexity, *_BY_PROMPT,
+            "corpus_perplexity", lambda items: (items.prompt_log_prob, items.prompt_tokens),
+            ".2f", FROM_ONE, perplexity, *_BY_PROMPT,
             about="exp(−Σ log p / Σ tokens) over all prompts (Shaier et al. 2024, section 5.5)",
         ),
         Metric(

@@ -273,7 +273,7 @@ def _check(table: Sequence[Floats], weights: Floats, labels: Sequence[Labels | N
         if np.isnan(column).any():
             raise ValueError("the values hold NaN; take unscored items out first, and count them")
     lengths = {column.size for column in table} | {weights.size}
-    lengths |= {len(own) for own in labels if own is not None}
+    lengths |= {len(groups) for groups in labels if groups is not None}
     if len(lengths) > 1:
         raise ValueError(f"values, weights and labels need equal lengths: {sorted(lengths)}")
     if not np.all(weights > 0):
@@ -339,13 +339,13 @@ def _spread_within(
     estimate = float(fold(*(np.sum(weights * column) / total for column in table)))
     values = np.asarray(fold(*without), float)
     middle = np.bincount(group, values) / count
-    own = (count - 1) / count * np.bincount(group, (values - middle[group]) ** 2)
+    parts = (count - 1) / count * np.bincount(group, (values - middle[group]) ** 2)
     share, free = below / total, count - 1
     if fold is _itself:
         spread = float(np.average((table[0] - estimate) ** 2, weights=weights))
-        own = np.where(own > (_ROUNDING * share) ** 2, own, share**2 * spread * _Z**2 / (count + _Z**2) / count)
-    variance = float(own.sum())
-    degrees = variance**2 / float(np.sum(own**2 / free)) if variance else float(free.sum())
+        parts = np.where(parts > (_ROUNDING * share) ** 2, parts, share**2 * spread * _Z**2 / (count + _Z**2) / count)
+    variance = float(parts.sum())
+    degrees = variance**2 / float(np.sum(parts**2 / free)) if variance else float(free.sum())
     effective = float(np.sum(weights) ** 2 / np.sum(weights**2))
     units = len(weights) if second is None else int(second.max()) + 1
     if second is not None and units > 1:
@@ -380,7 +380,7 @@ def _two_ways(
     crossed = _numbered(numbered[0] * (numbered[1].max() + 1) + numbered[1], len(weights))
     both = _spread_between(table, weights, crossed, fold)
     together = max(first.variance + second.variance - both.variance, first.variance, second.variance)
-    parts = sum(one.variance**2 / one.degrees for one in (first, second, both) if one.degrees)
+    parts = sum(spread.variance**2 / spread.degrees for spread in (first, second, both) if spread.degrees)
     degrees = max(1.0, together**2 / parts) if parts else first.degrees
     return first._replace(variance=together, degrees=degrees, ways=(first, second, both))
 
@@ -400,7 +400,7 @@ def _crossed(table: Floats, drawn: _Drawn) -> tuple[Spread, Spread, float]:
     by_seed, free = float(of_seeds.var(ddof=1)) / seeds, (units.degrees, seeds - 1, units.degrees * (seeds - 1))
     three = (units.variance, by_seed, of_rest)
     together = max(units.variance + by_seed - of_rest, *three)
-    parts = sum(one**2 / degrees for one, degrees in zip(three, free, strict=True))
+    parts = sum(variance**2 / degrees for variance, degrees in zip(three, free, strict=True))
     degrees = 1.0 if seeds < FEWEST and by_seed > 0 else max(1.0, together**2 / parts)
     return units, units._replace(variance=together, degrees=degrees), max(by_seed - of_rest, 0.0)
 

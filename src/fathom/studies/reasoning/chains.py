@@ -163,8 +163,8 @@ def _lines(name: str, rows: Rows, first: str) -> list[Row]:
         query = int(rows.query[at])
         groups = rows.groups[query]
         place = groups["rule"], groups["form"], int(groups["depth"])
-        own = texts.setdefault(place, {}).setdefault(groups["given"], {})
-        own[groups["item"], groups["pair"]] = float(scores[at]), rows.origin(query)
+        by_item = texts.setdefault(place, {}).setdefault(groups["given"], {})
+        by_item[groups["item"], groups["pair"]] = float(scores[at]), rows.origin(query)
     lines: list[Row] = []
     for (rule, form, depth), by_text in texts.items():
         made = f"{recipe_of(rows)}|rule:{rule}|form:{form}|depth:{depth}"
@@ -173,12 +173,12 @@ def _lines(name: str, rows: Rows, first: str) -> list[Row]:
         both = [key for key in whole if key in usual]
         reworded = None
         if form != first and both:
-            one, other = ([values[key][0] for key in both] for values in (whole, usual))
+            whole_values, usual_values = ([values[key][0] for key in both] for values in (whole, usual))
             sample = sample_of_origins([whole[key][1] for key in both])
-            reworded = difference(one, other, sample, f"{made}|less:{first}", form="+.3f")
+            reworded = difference(whole_values, usual_values, sample, f"{made}|less:{first}", form="+.3f")
         of_whole = numbers.pop(WHOLE, point_estimate(NOTHING, made))
         about = {"model": name, "rule": rule, "form": form, "depth": depth, "whole": of_whole}
-        best = max(numbers.values(), key=lambda one: one.value, default=None)
+        best = max(numbers.values(), key=lambda number: number.value, default=None)
         items = len({item for item, _ in whole})
         lines.append(about | {"best altered": best, "less the first form": reworded, "items": items})
     return lines
@@ -197,7 +197,7 @@ def conclude(findings: Chains) -> list[str]:
 
 
 def tables(findings: Chains) -> list[Table]:
-    decided = {tuple(one.about.values())[:3]: one.decision.word for one in findings.conclusions}
+    decided = {tuple(conclusion.about.values())[:3]: conclusion.decision.word for conclusion in findings.conclusions}
     rows = [
         line | {"verdict": decided.get((line["model"], line["form"], in_depth(line["rule"], line["depth"])))}
         for line in findings.lines
@@ -214,18 +214,18 @@ def tables(findings: Chains) -> list[Table]:
 
 def plots(findings: Chains) -> list[Plot]:
     lines = grouped(((line["model"], line["rule"]), line) for line in findings.lines)
-    return [_curve(model, rule, own) for (model, rule), own in lines.items() if own[-1]["depth"] > 1]
+    return [_curve(model, rule, of_rule) for (model, rule), of_rule in lines.items() if of_rule[-1]["depth"] > 1]
 
 
 def _curve(model: str, rule: str, lines: Sequence[Row]) -> Plot:
     def draw(axes: Axes) -> None:
-        for form, own in grouped((line["form"], line) for line in lines).items():
-            depths, numbers = [line["depth"] for line in own], [line["whole"] for line in own]
-            [drawn] = axes.plot(depths, [one.value for one in numbers], marker="o", label=form)
+        for form, of_form in grouped((line["form"], line) for line in lines).items():
+            depths, numbers = [line["depth"] for line in of_form], [line["whole"] for line in of_form]
+            [drawn] = axes.plot(depths, [number.value for number in numbers], marker="o", label=form)
             lows, highs = [share.low for share in numbers], [share.high for share in numbers]
             if None not in (*lows, *highs):
                 axes.fill_between(depths, lows, highs, alpha=0.15, color=drawn.get_color())
-            best = [np.nan if line["best altered"] is None else line["best altered"].value for line in own]
+            best = [np.nan if line["best altered"] is None else line["best altered"].value for line in of_form]
             axes.plot(depths, best, linestyle=":", color=drawn.get_color(), label=f"{form}, best altered")
         axes.set_xticks(sorted({line["depth"] for line in lines}))
         axes.set_ylim(0, 1)

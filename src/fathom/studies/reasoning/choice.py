@@ -110,14 +110,14 @@ def analyse(runs: Sequence[RunFolder], options: ChoiceStudyOptions = ChoiceStudy
     models = questions_of(runs, options.cluster)
     evidence, against = [], []
     for model in models:
-        name = model.model if len({one.scoring for one in models}) == 1 else f"{model.model} {model.scoring}"
+        name = model.model if len({entry.scoring for entry in models}) == 1 else f"{model.model} {model.scoring}"
         asked = [question for question in model.questions.values() if "conclusion" in question.groups]
         values = values_by_place((question.groups, question.credit) for question in asked)
         memory: dict[str, dict[str, float]] = {}
         for question in asked:
-            known = model.questions.get(question.groups["premise"])
-            if known is not None and not np.isnan(known.credit):
-                memory.setdefault(question.groups["rule"], {})[question.groups["item"]] = known.credit
+            premise = model.questions.get(question.groups["premise"])
+            if premise is not None and not np.isnan(premise.credit):
+                memory.setdefault(question.groups["rule"], {})[question.groups["item"]] = premise.credit
         solved = solved_items(map(_asked_text, asked))
         evidence += evidence_of(name, values, [], memory, solved, model.recipe("accuracy"))
         against += counterfactuals(name, values, model.recipe("accuracy"))
@@ -139,8 +139,10 @@ def _asked_text(question: MarkedQuestion) -> AskedText:
 
 
 def _memorizing(model: ModelQuestions) -> list[Row]:
-    tasks = grouped((one.groups["task"], one) for one in model.questions.values() if "task" in one.groups)
-    lines = [_line(model, task, "", {task: own}) for task, own in tasks.items()]
+    tasks = grouped(
+        (question.groups["task"], question) for question in model.questions.values() if "task" in question.groups
+    )
+    lines = [_line(model, task, "", {task: of_task}) for task, of_task in tasks.items()]
     return lines + ([_line(model, ALL, "", tasks)] if len(tasks) > 1 else [])
 
 
@@ -155,9 +157,9 @@ def _reasoning(model: ModelQuestions) -> list[Row]:
     cells = [(rule, premise, [rule]) for rule in rules for premise in order]
     cells += [(ALL, premise, rules) for premise in order if len(rules) > 1]
     return [
-        _line(model, task, premise, own)
+        _line(model, task, premise, by_rule)
         for task, premise, of_rules in cells
-        if (own := {rule: parts[rule, premise] for rule in of_rules if (rule, premise) in parts})
+        if (by_rule := {rule: parts[rule, premise] for rule in of_rules if (rule, premise) in parts})
     ]
 
 
@@ -172,14 +174,14 @@ def _premise(question: MarkedQuestion, questions: Mapping[str, MarkedQuestion]) 
 
 def _line(model: ModelQuestions, task: str, premise: str, parts: Mapping[str, Sequence[MarkedQuestion]]) -> Row:
     """:param parts: questions by task or rule, the clusters of an interval over several."""
-    questions = [(part, question) for part, own in parts.items() for question in own]
+    questions = [(part, question) for part, of_part in parts.items() for question in of_part]
 
-    def number(name: str, given: Sequence[tuple[str, MarkedQuestion]]) -> Estimate:
-        default = by_default([part for part, _ in given], "question", "rule" if premise else "task")
-        origins = [question.origin for _, question in given]
+    def number(name: str, pairs: Sequence[tuple[str, MarkedQuestion]]) -> Estimate:
+        default = by_default([part for part, _ in pairs], "question", "rule" if premise else "task")
+        origins = [question.origin for _, question in pairs]
         sample = sample_of_origins(origins) if any(origin.key for origin in origins) else default
         about = f"|rule:{task}|P1:{premise}" if premise else f"|task:{task}"
-        values = [float(np.nan_to_num(question.credit)) for _, question in given]
+        values = [float(np.nan_to_num(question.credit)) for _, question in pairs]
         return mean(values, sample, model.recipe(name) + about)
 
     answered = [(part, question) for part, question in questions if not np.isnan(question.credit)]
@@ -231,16 +233,16 @@ def _questions(run: RunFolder, rows: Rows, scoring: str, cluster: str) -> dict[s
     places = grouped((int(rows.query[place]), place) for place in rows.of(scoring).tolist())
     hits = rows.hits(1)
     questions = {}
-    for query, own in places.items():
+    for query, of_query in places.items():
         if {"task", "rule"} & rows.groups[query].keys():
             ids, names = rows.candidates.get(rows.spaces[query] or "", ((), ()))
             gold = next(iter(rows.gold[query]), "")
             questions[rows.query_ids[query]] = MarkedQuestion(
                 rows.groups[query],
-                float(hits[own].mean()),
-                next((reason for place in own if (reason := rows.reason[place]) is not None), ""),
+                float(hits[of_query].mean()),
+                next((reason for place in of_query if (reason := rows.reason[place]) is not None), ""),
                 rows.origin(query, cluster),
-                rows.asked(own[0])[0].partition(" (a) ")[0],
+                rows.asked(of_query[0])[0].partition(" (a) ")[0],
                 names,
                 dict(zip(ids, names, strict=True)).get(gold, gold),
             )

@@ -93,8 +93,13 @@ class Conclusion(NamedTuple):
     @property
     def about(self) -> dict[str, str]:
         """What it is on, as columns of a table."""
-        own = self.evidence
-        return {"model": own.model, "prompt": own.prompt, "rule": own.rule_and_depth, "conclusion": own.conclusion}
+        evidence = self.evidence
+        return {
+            "model": evidence.model,
+            "prompt": evidence.prompt,
+            "rule": evidence.rule_and_depth,
+            "conclusion": evidence.conclusion,
+        }
 
 
 def values_by_place(answers: Iterable[tuple[Mapping[str, str], float]]) -> dict[Place, Values]:
@@ -109,14 +114,14 @@ def values_by_place(answers: Iterable[tuple[Mapping[str, str], float]]) -> dict[
             by_item = found.setdefault(place, {}).setdefault(groups["given"], {})
             by_item.setdefault(groups["item"], {}).setdefault(groups.get("order", "0"), []).append(value)
     return {
-        place: {text: {item: _best_order(own) for item, own in items.items()} for text, items in texts.items()}
+        place: {text: {item: _best_order(orders) for item, orders in items.items()} for text, items in texts.items()}
         for place, texts in found.items()
     }
 
 
 def _best_order(values: Mapping[str, Sequence[float]]) -> float:
     """Return the highest mean over pairs, NaN if an order lacks an answer. :param values: by order of the sentences."""
-    means = [sum(own) / len(own) for own in values.values()]
+    means = [sum(over_pairs) / len(over_pairs) for over_pairs in values.values()]
     return math.nan if any(map(math.isnan, means)) else max(means)
 
 
@@ -134,7 +139,7 @@ def recipe_of(rows: Rows) -> str:
 
 def evidence_of(
     model: str,
-    own: Mapping[Place, Values],
+    of_model: Mapping[Place, Values],
     twins: Sequence[Mapping[Place, Values]],
     memory: Mapping[str, Mapping[str, float]],
     solved: Mapping[Place, Mapping[str, frozenset[str]]],
@@ -142,7 +147,7 @@ def evidence_of(
 ) -> list[Evidence]:
     """Return the evidence for each conclusion on a model.
 
-    :param own: values of the model, *twins* of its untrained twins.
+    :param of_model: values of the model, *twins* of its untrained twins.
     :param memory: of premise 1 of each item, by rule.
     :param solved: items by place and shortcut.
     """
@@ -159,7 +164,7 @@ def evidence_of(
             solved.get((conclusion, rule, depth, form), {}),
             made,
         )
-        for (conclusion, rule, depth, form), values in own.items()
+        for (conclusion, rule, depth, form), values in of_model.items()
         if conclusion in NEEDED
     ]
 
@@ -175,8 +180,8 @@ def evidence_of_runs(
 
     :param scores: values of a run's predictions, by default 1 / rank or credit.
     """
-    own, *twins = (values_of_run(rows, scores(rows)) for rows in runs)
-    return evidence_of(model, own, twins, memory, solved, recipe_of(runs[0]))
+    of_model, *twins = (values_of_run(rows, scores(rows)) for rows in runs)
+    return evidence_of(model, of_model, twins, memory, solved, recipe_of(runs[0]))
 
 
 def in_depth(rule: str, depth: int) -> str:
@@ -209,10 +214,10 @@ def is_remembered(value: float) -> bool:
 def judge(evidence: Sequence[Evidence]) -> list[Conclusion]:
     """Decide on all conclusions as one family."""
     weighed = dict(enumerate(map(_Weighed, evidence)))
-    decisions = decide({number: one.claim() for number, one in weighed.items()})
+    decisions = decide({number: weighing.claim() for number, weighing in weighed.items()})
     return [
-        Conclusion(one.evidence, len(one.items), one.excluded, one.over(), decisions[number])
-        for number, one in weighed.items()
+        Conclusion(weighing.evidence, len(weighing.items), weighing.excluded, weighing.over(), decisions[number])
+        for number, weighing in weighed.items()
     ]
 
 
@@ -241,8 +246,8 @@ class _Weighed:
     def _gains(self, values: Values) -> Floats:
         """Return whole − best altered text of each item; NaN where untrained twins lack an answer."""
         columns = [[values.get(text, {}).get(item, np.nan) for item in self.items] for text in (WHOLE, *self.altered)]
-        given = np.array(columns, dtype=float).reshape(len(columns), len(self.items))
-        return np.asarray(given[0] - given[1:].max(axis=0))
+        answers = np.array(columns, dtype=float).reshape(len(columns), len(self.items))
+        return np.asarray(answers[0] - answers[1:].max(axis=0))
 
     def over(self) -> dict[str, Estimate]:
         """Return the mean gain over each altered text, of all items that no shortcut solves."""
@@ -254,8 +259,8 @@ class _Weighed:
 
     def claim(self) -> Claim:
         """Claim that the gain is above zero, and that nothing is missing."""
-        own = self.evidence
-        name = " ".join((own.model, own.prompt, own.rule_and_depth, own.conclusion))
+        evidence = self.evidence
+        name = " ".join((evidence.model, evidence.prompt, evidence.rule_and_depth, evidence.conclusion))
         objection = ""
         if self.unanswered > MOST_UNANSWERED * self.complete:
             objection = f"{self.unanswered} of {self.complete} items lack an answer"
@@ -265,13 +270,13 @@ class _Weighed:
             )
         if missing := self._missing():
             return Claim(name, (Contrast(_GAIN, None, 1, missing),), objection=objection)
-        of = np.ones(len(self.items), dtype=bool) if own.memory is None else np.array(self.remembered)
+        of = np.ones(len(self.items), dtype=bool) if evidence.memory is None else np.array(self.remembered)
         contrasts = [Contrast(_GAIN, self._mean(self.gains[of], _GAIN), 1, refutes=False)]
-        if own.memory is not None:
+        if evidence.memory is not None:
             more = contrast(self.gains, of, Sample(_ITEMS), self._recipe(_MORE), limits=(-1.0, 1.0))
             contrasts.append(Contrast(_MORE, more.shown("+.3f"), 1, refutes=False))
-        if own.twins:
-            twins = np.mean([self._gains(twin) for twin in own.twins], axis=0)
+        if evidence.twins:
+            twins = np.mean([self._gains(twin) for twin in evidence.twins], axis=0)
             both = of & ~np.isnan(twins)
             beyond = self._mean((self.gains - twins)[both], _BEYOND, 2.0)
             contrasts.append(Contrast(_BEYOND, beyond, 1, refutes=False))
@@ -293,9 +298,9 @@ class _Weighed:
             return f"{few} (of {len(self.every)}: {why})" if why else few
         if self.evidence.memory is None:
             return ""
-        known = sum(self.remembered)
-        if min(known, len(self.items) - known) < ENOUGH_ITEMS // 3:
-            share = f"{known} of {len(self.items)}"
+        remembered = sum(self.remembered)
+        if min(remembered, len(self.items) - remembered) < ENOUGH_ITEMS // 3:
+            share = f"{remembered} of {len(self.items)}"
             return f"premise 1 of {share} items is remembered: {ENOUGH_ITEMS // 3} of each kind are needed"
         return ""
 
@@ -305,8 +310,8 @@ class _Weighed:
         )
 
     def _recipe(self, name: str) -> str:
-        own = self.evidence
-        return f"{own.made}|rule:{own.rule_and_depth}|{own.conclusion}|{name}"
+        evidence = self.evidence
+        return f"{evidence.made}|rule:{evidence.rule_and_depth}|{evidence.conclusion}|{name}"
 
 
 # --- tables
@@ -314,14 +319,16 @@ class _Weighed:
 
 def summarise(conclusions: Sequence[Conclusion]) -> list[str]:
     """Return for how many prompts and rules each model reaches each conclusion."""
-    by_model = grouped(((one.evidence.model, one.evidence.conclusion), one) for one in conclusions)
+    by_model = grouped(((line.evidence.model, line.evidence.conclusion), line) for line in conclusions)
     sentences = []
-    for (model, conclusion), own in by_model.items():
-        holds = [f"{one.evidence.prompt} {one.evidence.rule_and_depth}" for one in own if one.decision.holds]
+    for (model, conclusion), of_conclusion in by_model.items():
+        holds = [
+            f"{line.evidence.prompt} {line.evidence.rule_and_depth}" for line in of_conclusion if line.decision.holds
+        ]
         names = f" ({', '.join(holds)})" if holds else ""
-        unknown = sum(one.decision.word == UNDETERMINED for one in own)
+        unknown = sum(line.decision.word == UNDETERMINED for line in of_conclusion)
         rest = f"; {unknown} cannot be determined" if unknown else ""
-        what = f"{model} {conclusion}: significant for {len(holds)} of {len(own)} prompts and rules"
+        what = f"{model} {conclusion}: significant for {len(holds)} of {len(of_conclusion)} prompts and rules"
         sentences.append(f"{what}{names}{rest}.")
     return sentences
 
@@ -332,21 +339,22 @@ def conclusion_tables(
     """Return the verdicts, the gains over each altered text, the items that each shortcut solves, and the answers to
     counterfactual premises, without empty tables."""
     rows = []
-    for one in conclusions:
-        estimates = {contrast.name: contrast.estimate for contrast in one.decision.claim.contrasts}
-        smallest = one.decision.smallest if one.decision.word == NO_DIFFERENCE else None
-        gain = estimates.get(_GAIN) if one.decision.p_value is None else one.decision.estimate
+    for line in conclusions:
+        estimates = {contrast.name: contrast.estimate for contrast in line.decision.claim.contrasts}
+        smallest = line.decision.smallest if line.decision.word == NO_DIFFERENCE else None
+        gain = estimates.get(_GAIN) if line.decision.p_value is None else line.decision.estimate
         rows.append(
-            one.about
-            | {"verdict": one.decision.word, "because": one.decision.reason or None, "items": one.items}
-            | {"shortcuts": one.excluded, "gain": gain, "detectable": smallest}
+            line.about
+            | {"verdict": line.decision.word, "because": line.decision.reason or None, "items": line.items}
+            | {"shortcuts": line.excluded, "gain": gain, "detectable": smallest}
             | {_MORE: estimates.get(_MORE), _BEYOND: estimates.get(_BEYOND)}
         )
-    over = [one.about | {"over": text, "gain": gain} for one in conclusions for text, gain in one.over.items()]
-    solved = {tuple(one.about.values())[1:]: one.evidence.solved for one in conclusions}
+    over = [line.about | {"over": text, "gain": gain} for line in conclusions for text, gain in line.over.items()]
+    solved = {tuple(line.about.values())[1:]: line.evidence.solved for line in conclusions}
     alone = [
-        {"rule": rule, "prompt": prompt, "conclusion": conclusion} | {name: len(items) for name, items in own.items()}
-        for (prompt, rule, conclusion), own in solved.items()
+        {"rule": rule, "prompt": prompt, "conclusion": conclusion}
+        | {name: len(items) for name, items in by_shortcut.items()}
+        for (prompt, rule, conclusion), by_shortcut in solved.items()
     ]
     verdicts = Table.of(rows, "does it reason?", (*_NOTES, *notes), main="gain", formats={"detectable": ".3f"})
     tables = [

@@ -143,13 +143,13 @@ class Entailment:
 def plan(options: EntailmentStudyOptions, model: Loader, data: str | Path) -> list[PlannedRun]:
     """Return the runs that :func:`analyse` makes of a model, with at least their texts. :raises BadInput: likewise."""
     plan = planned(data, options)
-    given = given_runs(plan, options.memory)
-    plan, items = draw_items(plan, given)
+    memory_runs = given_runs(plan, options.memory)
+    plan, items = draw_items(plan, memory_runs)
     opened = model()
     check_kind(opened.identity.name, opened, plan)
     argued = _arguments(plan, items)
     concluded = [] if argued is None else plan_arguments(opened, plan, argued, options.untrained)
-    return [*PlannedTexts(opened, plan, items).at_most({run.learnt for run in given}), *concluded]
+    return [*PlannedTexts(opened, plan, items).at_most({run.learnt for run in memory_runs}), *concluded]
 
 
 def analyse(
@@ -166,32 +166,32 @@ def analyse(
     """
     loaders = dict(zip(folder_names([name for name, _ in models]), (load for _, load in models), strict=True))
     plan = planned(data, options)
-    given = given_runs(plan, options.memory)
-    plan, items = draw_items(plan, given)
+    memory_runs = given_runs(plan, options.memory)
+    plan, items = draw_items(plan, memory_runs)
     if len(loaders) == 1:  # several may not fit into memory together, and are loaded again
         loaders = {name: cache(load) for name, load in loaders.items()}
-    known = memories(list(loaders.items()), plan, given)
+    memorised = memories(list(loaders.items()), plan, memory_runs)
     argued = _arguments(plan, items)
     solved = solved_items(asked_texts(argued)) if argued is not None else {}
     evaluated, evidence, against, runs = [], [], [], []
     for name, load in loaders.items():
-        one = ModelRuns(name, model := load(), plan, items, known, out, announce)
-        evaluated.append(one)
-        runs += one.runs
+        side = ModelRuns(name, model := load(), plan, items, memorised, out, announce)
+        evaluated.append(side)
+        runs += side.runs
         if argued is not None:
             made = run_arguments(name, model, plan, argued, options.untrained, out, announce)
             runs += [folder for folder, _ in made]
-            evidence += evidence_of_runs(name, [rows for _, rows in made], one.memory, solved)
+            evidence += evidence_of_runs(name, [rows for _, rows in made], side.memory, solved)
             rows = made[0][1]
             firsts = values_of_run(rows, rows.hits(1))
             against += counterfactuals(name, firsts, recipe(rows, "first", rows.scorings[0]))
-    by_wording = ((one.name, wording, rows) for one in evaluated for wording, rows in one.of_wording.items())
+    by_wording = ((side.name, wording, rows) for side in evaluated for wording, rows in side.of_wording.items())
     lines = [line for about in by_wording for line in _lines(*about, plan.rules)]
     return Entailment(
         lines,
         means_of(lines),
         _by_wording(lines),
-        [remembered for one in evaluated for remembered in one.remembered],
+        [remembered for side in evaluated for remembered in side.remembered],
         judge(evidence),
         against,
         runs,
@@ -203,13 +203,13 @@ def _arguments(plan: EntailmentPlan, items: QuerySet) -> QuerySet | None:
     """Return the arguments and their altered texts; None if nothing can be concluded."""
     if not plan.controlled:
         return None
-    given = plan.rules, (1,), (PLAIN,), plan.options.pairs, plan.options.seed
-    return argument_queries(items, plan.patterns, *given, (COMBINES, REMEMBERS, COUNTERFACTUAL))
+    settings = plan.rules, (1,), (PLAIN,), plan.options.pairs, plan.options.seed
+    return argument_queries(items, plan.patterns, *settings, (COMBINES, REMEMBERS, COUNTERFACTUAL))
 
 
 def _notes(evaluated: Sequence[ModelRuns], plan: EntailmentPlan) -> list[str]:
-    notes = [*plan.notes, *(note for one in evaluated for note in one.notes)]
-    chat = [one.name for one in evaluated if one.chat is not None]
+    notes = [*plan.notes, *(note for of_model in evaluated for note in of_model.notes)]
+    chat = [of_model.name for of_model in evaluated if of_model.chat is not None]
     if chat:
         notes.append(f"{', '.join(chat)}: {_MRR} and {_MRR_ALL} are the share of right choices: options have no rank")
     if not plan.controlled:
@@ -236,7 +236,7 @@ def _trials(rows: Rows) -> list[Trial]:
 
 def _lines(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list[EntailmentLine]:
     trials, made = (
-        grouped(((one.rule, one.first, one.second), one) for one in _trials(rows)),
+        grouped(((trial.rule, trial.first, trial.second), trial) for trial in _trials(rows)),
         recipe(rows, "", rows.scorings[0]),
     )
     return [
@@ -254,9 +254,9 @@ def line_of(setting: EntailmentSetting, trials: Sequence[Trial], made: str) -> E
     scored = [trial for trial in trials if trial.scored]
     origins = [trial.origin for trial in scored]
     values = {name: [trial.values[name] for trial in scored] for name in MEASURED} if scored else {}
-    values = {name: own for name, own in values.items() if not any(map(math.isnan, own))}  # choices have no ranks
+    values = {name: each for name, each in values.items() if not any(map(math.isnan, each))}  # choices have no ranks
     sample = sample_of_origins(origins)
-    numbers = {name: mean(own, sample, name + made, form=FORMATS[name]) for name, own in values.items()}
+    numbers = {name: mean(each, sample, name + made, form=FORMATS[name]) for name, each in values.items()}
     return EntailmentLine(
         setting, numbers, len(trials) - len(scored), [trial.item for trial in scored], values, origins
     )
@@ -273,7 +273,8 @@ def means_of(lines: Sequence[EntailmentLine]) -> list[Mean]:
         if line.items and model in (line.setting.model, "") and wording in (line.setting.wording, "")
     )
     return [
-        Mean(*cell, *_over(own), tuple(dict.fromkeys(line.setting.rule for line in own))) for cell, own in cells.items()
+        Mean(*cell, *_over(of_cell), tuple(dict.fromkeys(line.setting.rule for line in of_cell)))
+        for cell, of_cell in cells.items()
     ]
 
 
@@ -293,8 +294,8 @@ def _by_wording(lines: Sequence[EntailmentLine]) -> dict[str, tuple[Estimate, Es
     """Return MRR and MRRₐ of each wording over all models, rules and settings that all wordings have (figure 4)."""
     cells = grouped((line.setting._replace(wording=""), (line.setting.wording, line)) for line in lines if line.numbers)
     wordings = list(dict.fromkeys(line.setting.wording for line in lines))
-    whole = [by_wording for own in cells.values() if len(by_wording := dict(own)) == len(wordings)]
-    return {wording: _over([own[wording] for own in whole]) for wording in wordings} if whole else {}
+    whole = [by_wording for pairs in cells.values() if len(by_wording := dict(pairs)) == len(wordings)]
+    return {wording: _over([cell[wording] for cell in whole]) for wording in wordings} if whole else {}
 
 
 # --- tables and plots
@@ -324,7 +325,8 @@ def tables(findings: Entailment) -> list[Table]:
 
 def _means(findings: Entailment, published: str) -> Table:
     rows = [
-        (one.model or "all models", one.wording or "all wordings", *one[2:6], len(one.rules)) for one in findings.means
+        (cell.model or "all models", cell.wording or "all wordings", *cell[2:6], len(cell.rules))
+        for cell in findings.means
     ]
     empty = Counter(line.setting[:3] for line in findings.lines if not line.items)
     cells = [
@@ -345,9 +347,9 @@ def _wordings(findings: Entailment) -> Table:
 
 def _rule(findings: Entailment, rule: str, published: str) -> Table:
     rows = [
-        (*one.setting[:2], *one.setting[3:], *measured(one.numbers).values(), len(set(one.items)), one.unscored)
-        for one in findings.lines
-        if one.setting.rule == rule
+        (*line.setting[:2], *line.setting[3:], *measured(line.numbers).values(), len(set(line.items)), line.unscored)
+        for line in findings.lines
+        if line.setting.rule == rule
     ]
     columns = ("model", "wording", "P1", "P2", *MEASURED, "items", "unscored")
     return Table.of(rows, f"{rule}, every setting", (_GIVEN, published, _PAIRS), columns=columns, main=_MRR)
@@ -356,16 +358,16 @@ def _rule(findings: Entailment, rule: str, published: str) -> Table:
 def plots(findings: Entailment) -> list[Plot]:
     """Return a 3×3 map of the MRR for each model, wording and rule (figures 2 and 8) and over all of these (figure 3),
     and bars of the wordings (figure 4)."""
-    scored = [one for one in findings.lines if one.numbers]
+    scored = [line for line in findings.lines if line.numbers]
     cells = [
-        ((one.model or "all-models", one.wording or "all-wordings", "all-rules"), (one[2:4], one.mrr.value))
-        for one in findings.means
+        ((cell.model or "all-models", cell.wording or "all-wordings", "all-rules"), (cell[2:4], cell.mrr.value))
+        for cell in findings.means
     ]
-    cells += [(one.setting[:3], (one.setting[3:], one.numbers[_MRR].value)) for one in scored]
+    cells += [(line.setting[:3], (line.setting[3:], line.numbers[_MRR].value)) for line in scored]
     if len({line.setting.wording for line in scored}) > 1:
-        averaged = grouped((one.setting._replace(wording="all-wordings"), one.numbers[_MRR].value) for one in scored)
-        cells += [(about[:3], (about[3:], sum(own) / len(own))) for about, own in averaged.items()]
-    maps = [_heat_map(*about, dict(own)) for about, own in grouped(cells).items()]
+        averaged = grouped((line.setting._replace(wording="all-wordings"), line.numbers[_MRR].value) for line in scored)
+        cells += [(about[:3], (about[3:], sum(values) / len(values))) for about, values in averaged.items()]
+    maps = [_heat_map(*about, dict(values)) for about, values in grouped(cells).items()]
     return [*maps, *([_bars(findings.by_wording)] if len(findings.by_wording) > 1 else [])]
 
 
@@ -374,10 +376,10 @@ def _bars(by_wording: Mapping[str, tuple[Estimate, Estimate]]) -> Plot:
         for place, name in enumerate((_MRR, _MRR_ALL)):
             numbers = [means[place] for means in by_wording.values()]
             at = [number + (place - 0.5) * 0.4 for number in range(len(numbers))]
-            axes.bar(at, [one.value for one in numbers], 0.4, label=name)
-            for middle, one in zip(at, numbers, strict=True):
-                if one.low is not None and one.high is not None:
-                    axes.vlines(middle, one.low, one.high, color="black")
+            axes.bar(at, [share.value for share in numbers], 0.4, label=name)
+            for middle, share in zip(at, numbers, strict=True):
+                if share.low is not None and share.high is not None:
+                    axes.vlines(middle, share.low, share.high, color="black")
         axes.set_xticks(range(len(by_wording)), list(by_wording))
         axes.set_ylim(0, 1)
         axes.legend()
@@ -391,8 +393,8 @@ def _heat_map(model: str, wording: str, rule: str, cells: Mapping[tuple[str, str
     def draw(axes: Axes) -> None:
         values = [[cells.get((first, second), math.nan) for second in LEVELS] for first in LEVELS]
         axes.imshow(values, vmin=0, vmax=1, cmap="Blues")
-        for row, own in enumerate(values):
-            for column, value in enumerate(own):
+        for row, numbers in enumerate(values):
+            for column, value in enumerate(numbers):
                 text = "–" if math.isnan(value) else f"{value:.3f}"
                 axes.text(column, row, text, ha="center", va="center", color="white" if value > 0.6 else "black")
         axes.set_xticks(range(len(LEVELS)), LEVELS)

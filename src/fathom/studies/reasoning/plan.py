@@ -158,7 +158,7 @@ def given_runs(plan: EntailmentPlan, paths: Sequence[Path]) -> list[MemorisingRu
         elif about["data"]["content_hash"] != plan.data.content_hash:
             faults.append(f"--memory {path}: its data {about['data']['name']} differ from {plan.data.name}")
         else:
-            tasks = tasks_of(plan.rules, [one for one in plan.wordings if one.templates == learnt])
+            tasks = tasks_of(plan.rules, [wording for wording in plan.wordings if wording.templates == learnt])
             missing = [task for task in tasks if task not in rows.relations]
             faults += [f"--memory {path}: it lacks the task {task}" for task in missing]
             if plan.way not in rows.scorings:
@@ -187,7 +187,7 @@ def _taught_otherwise(plan: EntailmentPlan, path: Path, about: Mapping[str, Any]
     return []
 
 
-def draw_items(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> tuple[EntailmentPlan, QuerySet]:
+def draw_items(plan: EntailmentPlan, memory_runs: Sequence[MemorisingRun]) -> tuple[EntailmentPlan, QuerySet]:
     """Return the plan for the rules with enough items, and the queries for their P1, the same for all models.
 
     The queries are drawn by --limit, or are those of all given runs. Rules that are left out, and those with too few
@@ -205,15 +205,15 @@ def draw_items(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> tuple[En
     first = list(dict.fromkeys(RULES[rule] for rule in rules))
     about = Selection(relations=first, subset=_part(plan), limit=options.limit, seed=options.seed)
     ids = {query.id for query in select(plan.data, about).data.queries}
-    ids = ids.intersection(*(memory.rows.query_ids for memory in given))
+    ids = ids.intersection(*(memory.rows.query_ids for memory in memory_runs))
     answers = {
         rule: [item.first for item in items(plan.data, plan.patterns, rule)[0] if item.query.id in ids]
         for rule in rules
     }
-    how = "in all --memory runs" if given else "whose pattern fits"
+    how = "in all --memory runs" if memory_runs else "whose pattern fits"
     how = how if options.limit is None else f"after --limit {options.limit}: use a larger one"
-    for rule, own in answers.items():
-        if len(own) < LEAST:
+    for rule, of_rule in answers.items():
+        if len(of_rule) < LEAST:
             lacking[rule] = f"{rule} has fewer than {LEAST} items of the task {RULES[rule]} {how}"
     kept = [rule for rule in rules if rule not in lacking]
     if not kept:
@@ -238,7 +238,7 @@ def _lacking(plan: EntailmentPlan, rule: str) -> str:
 def _larger_limit(plan: EntailmentPlan, answers: Mapping[str, Sequence[str]]) -> str:
     """Return which --limit would leave about enough items, "" if none would. :param answers: of items, by rule."""
     limit = plan.options.limit
-    few = {rule: len(own) for rule, own in answers.items() if 0 < len(own) < ENOUGH_ITEMS}
+    few = {rule: len(of_rule) for rule, of_rule in answers.items() if 0 < len(of_rule) < ENOUGH_ITEMS}
     helped = [rule for rule in few if len(of_task(plan, RULES[rule])) >= ENOUGH_ITEMS]
     if limit is None or not helped:
         return ""
@@ -291,7 +291,9 @@ Memories = Mapping[tuple[str, bool], MemorisingRun]
 """Finished memorising runs by model and whether their templates are learnt."""
 
 
-def memories(models: Sequence[tuple[str, Loader]], plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> Memories:
+def memories(
+    models: Sequence[tuple[str, Loader]], plan: EntailmentPlan, memory_runs: Sequence[MemorisingRun]
+) -> Memories:
     """Assign the given runs to their models. Every model is loaded and checked before the first run.
 
     :raises BadInput: an unsuitable model; a run of no model or with another wording; two runs of one model.
@@ -304,17 +306,17 @@ def memories(models: Sequence[tuple[str, Loader]], plan: EntailmentPlan, given: 
     kinds = {wording.templates for wording in plan.wordings}
     runs: dict[tuple[str, bool], MemorisingRun] = {}
     faults = []
-    for memory in given:
+    for memory in memory_runs:
         about, learnt = memory.rows.identity["model"], memory.learnt
-        own = names.get(about["content_hash"], [])
+        of_model = names.get(about["content_hash"], [])
         path = f"--memory {memory.run.path}"
-        if not own:
+        if not of_model:
             faults.append(f"{path}: it is of {about['name']}, not {' or '.join(name for name, _ in models)}")
         elif learnt not in kinds:
             faults.append(f"{path}: it is {_how(learnt)}, the study's wordings are {_how(not learnt)}")
-        elif (own[0], learnt) in runs:
-            faults.append(f"{path}: another of them is of {own[0]} {_how(learnt)}")
-        runs |= {(name, learnt): memory for name in own}
+        elif (of_model[0], learnt) in runs:
+            faults.append(f"{path}: another of them is of {of_model[0]} {_how(learnt)}")
+        runs |= {(name, learnt): memory for name in of_model}
     refuse(faults)
     return runs
 

@@ -104,7 +104,7 @@ def halves(values: Mapping[str, float]) -> Split:
 
 
 def _split(values: Mapping[str, float], best: Sequence[str], worst: Sequence[str], middle: str) -> Split:
-    better, worse = (float(np.mean([values[one] for one in own])) if own else np.nan for own in (best, worst))
+    better, worse = (float(np.mean([values[item] for item in half])) if half else np.nan for half in (best, worst))
     return Split(dict.fromkeys(best, IMPLICIT) | dict.fromkeys(worst, ABSENT), better, worse, middle)
 
 
@@ -133,8 +133,8 @@ class ChatQuestions:
     def planned(self, name: str, queries: QuerySet) -> PlannedRun:
         """Return a run on queries without pseudowords."""
         chat = self.plan.chat
-        own: Choices = choices(queries, chat.options or OPTIONS, chat.seed, self.plan.hierarchy.right_too, True)
-        return PlannedRun(name, "choice", chat.model_copy(update={"options": None}), data=own)
+        data: Choices = choices(queries, chat.options or OPTIONS, chat.seed, self.plan.hierarchy.right_too, True)
+        return PlannedRun(name, "choice", chat.model_copy(update={"options": None}), data=data)
 
 
 def plan_texts(name: str, chat: ChatQuestions | None, queries: QuerySet, options: EntailmentOptions) -> PlannedRun:
@@ -151,8 +151,8 @@ def plan_arguments(model: Model, plan: EntailmentPlan, queries: QuerySet, untrai
         update={"relations": (), "subset": EVERYTHING, "limit": None, "templates": ()} | _without_folds(False)
     )
     twins = range(untrained if has_twins(model) else 0)
-    own = [MODEL, *(f"{MODEL}-untrained-{number}" for number in twins)]
-    return [plan_texts(f"{name}/arguments", chat, queries, options) for name in own]
+    names = [MODEL, *(f"{MODEL}-untrained-{number}" for number in twins)]
+    return [plan_texts(f"{name}/arguments", chat, queries, options) for name in names]
 
 
 def make(planned: PlannedRun, name: str, model: Model, out: Path, announce: Announce) -> RunFolder:
@@ -174,7 +174,7 @@ def run_arguments(
     :raises BadInput: a run is unfinished.
     """
     planned, models = plan_arguments(model, plan, queries, untrained), chain([model], untrained_twins(model, untrained))
-    folders = [make(run, name, one, out, announce) for run, one in zip(planned, models, strict=True)]
+    folders = [make(run, name, opened, out, announce) for run, opened in zip(planned, models, strict=True)]
     return [(folder, Rows(folder, with_scores=False, cluster=plan.cluster)) for folder in folders]
 
 
@@ -227,14 +227,14 @@ class PlannedTexts:
         data, name = self.plan.data, self._name(f"memory-{RuleWording(templates=learnt).name}")
         if self.chat is not None:
             return self.chat.planned(name, select(data, Selection(ids=ids)).data)
-        own: dict[str, Any] = {"relations": tuple(tasks), "ids": ids}
+        overrides: dict[str, Any] = {"relations": tuple(tasks), "ids": ids}
         if self.model.attention is not Attention.CAUSAL:
-            own |= {"soft": learnt} | _without_folds(learnt)
+            overrides |= {"soft": learnt} | _without_folds(learnt)
             options = self.plan.options.model_dump(include=set(OntologyOptions.model_fields))
-            return PlannedRun(name, "ontology", _Memorising(**options | own), data=data)
-        own |= {"reduction": (STATEMENTS.reduction.value,), "score": (STATEMENTS.score.value,)}
+            return PlannedRun(name, "ontology", _Memorising(**options | overrides), data=data)
+        overrides |= {"reduction": (STATEMENTS.reduction.value,), "score": (STATEMENTS.score.value,)}
         options = self.plan.options.model_dump(include=set(StatementOptions.model_fields) - {"reduction"})
-        return PlannedRun(name, "statement", _MemorisingOptions(**options | own), data=data)
+        return PlannedRun(name, "statement", _MemorisingOptions(**options | overrides), data=data)
 
     def _lender(self, task: str) -> str:
         """Return the id of the task's first item, if cross-validated of the first fold."""
@@ -251,8 +251,8 @@ class PlannedTexts:
     def conclusions(self, wording: RuleWording, halves: Halves, vectors: Path | None) -> PlannedRun:
         """Return the run on the hypothesis, with premises stated and not stated."""
         about = self._items(wording), self.plan.patterns, self.plan.rules, wording, self.plan.options.pairs, halves
-        own = {"soft": wording.templates, "soft_conjunction": wording.conjunction, "learnt": vectors}
-        return self._texts(wording.name, rule_texts(*about), **own)
+        settings = {"soft": wording.templates, "soft_conjunction": wording.conjunction, "learnt": vectors}
+        return self._texts(wording.name, rule_texts(*about), **settings)
 
     def _items(self, wording: RuleWording) -> QuerySet:
         """Return the queries for P1, each with its fold if the wording is learnt by cross-validation."""
@@ -261,7 +261,7 @@ class PlannedTexts:
             return self.tested
         return all_with_folds(self.tested, options.folds or FOLDS, options.seed)
 
-    def _texts(self, name: str, queries: QuerySet, **more: Any) -> PlannedRun:
+    def _texts(self, name: str, queries: QuerySet, **more: object) -> PlannedRun:
         """Return a run on all test queries, whose items the memorising run selected."""
         options = self.plan.options.model_copy(
             update={"relations": (), "subset": SUBSETS[-1], "limit": None, "templates": (), **more}
@@ -292,13 +292,13 @@ class ModelRuns(PlannedTexts):
         model: Model,
         plan: EntailmentPlan,
         tested: QuerySet,
-        given: Memories,
+        memorised: Memories,
         out: Path,
         announce: Announce,
     ) -> None:
-        """:param tested: queries for P1. :param given: finished memorising runs."""
+        """:param tested: queries for P1. :param memorised: finished memorising runs."""
         super().__init__(model, plan, tested)
-        self.name, self.given, self.out, self.announce = name, given, out, announce
+        self.name, self.memorised, self.out, self.announce = name, memorised, out, announce
         self.way = plan.way_of(model)
         self.measure = "MRR" if self.chat is None else "accuracy"
         self.runs: list[RunFolder] = []
@@ -327,8 +327,8 @@ class ModelRuns(PlannedTexts):
 
     def _memory(self, learnt: bool, wordings: Sequence[RuleWording]) -> MemorisingRun:
         """Return the given memorising run, or make it."""
-        if (self.name, learnt) in self.given:
-            return self.given[self.name, learnt]
+        if (self.name, learnt) in self.memorised:
+            return self.memorised[self.name, learnt]
         folder = self._make(self.memorising(learnt, wordings))
         return MemorisingRun(folder, Rows(folder, with_scores=False), learnt)
 
@@ -343,11 +343,11 @@ class ModelRuns(PlannedTexts):
     def _first_ranks(self, memory: MemorisingRun) -> dict[str, dict[str, float]]:
         """Return how well P1 of each item is remembered, by rule. :raises BadInput: a rule has too few items."""
         ranks = self._of_first(_memory_ranks(memory.rows, self.way, self._tested_ids))
-        for rule, own in ranks.items():
-            if len(own) < LEAST:
+        for rule, items in ranks.items():
+            if len(items) < LEAST:
                 raise BadInput(
                     f"{rule}: {self.name} {'ranks' if self.chat is None else 'gives an answer that can be read to'} "
-                    f"{len(own) or 'no'} item of the task {RULES[rule]} (fathom metrics {memory.run.path} says why): "
+                    f"{len(items) or 'no'} item of the task {RULES[rule]} (fathom metrics {memory.run.path} says why): "
                     "leave the rule out of --rules"
                 )
         return ranks
@@ -375,9 +375,9 @@ class ModelRuns(PlannedTexts):
             self._remember(templates, rule, "P1", memory.rows, ranks, [split], [self._subject(split.middle)])
             of_pairs = [dict(second_ranks.get((rule, pair), [])) for pair in range(self.plan.options.pairs)]
             splits = list(map(divide, of_pairs))
-            of_second |= {(rule, pair, item): half for pair, one in enumerate(splits) for item, half in one.of.items()}
-            pairs = grouped((self._subject(one.middle), str(pair)) for pair, one in enumerate(splits))
-            middle = [f"{name} (pair {', '.join(own)})" for name, own in pairs.items() if name]
+            of_second |= {(rule, pair, item): half for pair, cut in enumerate(splits) for item, half in cut.of.items()}
+            pairs = grouped((self._subject(cut.middle), str(pair)) for pair, cut in enumerate(splits))
+            middle = [f"{name} (pair {', '.join(numbers)})" for name, numbers in pairs.items() if name]
             self._remember(templates, rule, "P2", second, set().union(*of_pairs), splits, middle)
         return Halves(first, of_second)
 

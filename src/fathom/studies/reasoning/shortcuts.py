@@ -37,7 +37,7 @@ class AskedText(NamedTuple):
 
     place: Place
     item: str
-    given: str
+    stated: str
     text: str
     names: Sequence[str]
     gold: str
@@ -100,20 +100,20 @@ class _Items:
 
     def by_neighbour(self, number: int) -> Mapping[str, float]:
         """Return how alike the premise 2 of the most similar other item with each answer is spelt."""
-        return self._alike(number, lambda one, other: SequenceMatcher(None, one, other, autojunk=False).ratio())
+        return self._alike(number, lambda left, right: SequenceMatcher(None, left, right, autojunk=False).ratio())
 
     def by_letters(self, number: int) -> Mapping[str, float]:
         """Return the same by runs of three letters."""
-        return self._alike(number, lambda one, other: _overlap(_letters(one), _letters(other)))
+        return self._alike(number, lambda left, right: _overlap(_letters(left), _letters(right)))
 
     def _alike(self, number: int, likeness: Callable[[str, str], float]) -> Mapping[str, float]:
         runs = self._runs[number]
-        others = [other for other in range(len(self.texts)) if other != number]
-        nearest = sorted(others, key=lambda other: -_overlap(runs, self._runs[other]))[:_MOST_ALIKE]
+        others = [place for place in range(len(self.texts)) if place != number]
+        nearest = sorted(others, key=lambda place: -_overlap(runs, self._runs[place]))[:_MOST_ALIKE]
         scores: dict[str, float] = defaultdict(float)
-        for other in nearest:
-            gold = self.texts[other].gold
-            scores[gold] = max(scores[gold], likeness(self.bound[number], self.bound[other]))
+        for place in nearest:
+            gold = self.texts[place].gold
+            scores[gold] = max(scores[gold], likeness(self.bound[number], self.bound[place]))
         return scores
 
 
@@ -128,14 +128,14 @@ SHORTCUTS: Mapping[str, Callable[[_Items, int], Mapping[str, float]]] = {
 
 def solved_items(texts: Iterable[AskedText]) -> dict[Place, dict[str, frozenset[str]]]:
     """Return the items that each shortcut solves, for each rule of :data:`REMEMBERS`."""
-    by_place = grouped((text.place, text) for text in texts if (text.place[0], text.given) == (REMEMBERS, WHOLE))
+    by_place = grouped((text.place, text) for text in texts if (text.place[0], text.stated) == (REMEMBERS, WHOLE))
     solved = {}
     for place, asked in by_place.items():
-        own = list({text.item: text for text in asked}.values())  # an item may be asked about several pairs
-        items = _Items(own)
+        of_place = list({text.item: text for text in asked}.values())  # an item may be asked about several pairs
+        items = _Items(of_place)
         solved[place] = {
             name: frozenset(
-                text.item for number, text in enumerate(own) if _chance(shortcut(items, number), text) >= SOLVES
+                text.item for number, text in enumerate(of_place) if _chance(shortcut(items, number), text) >= SOLVES
             )
             for name, shortcut in SHORTCUTS.items()
         }
@@ -160,10 +160,10 @@ def _index(parts_of: Iterable[tuple[str, frozenset[str]]]) -> dict[str, list[str
 
 
 def _shared(
-    given: frozenset[str], by_part: Mapping[str, list[str]], parts_of: Callable[[str], frozenset[str]]
+    parts: frozenset[str], by_part: Mapping[str, list[str]], parts_of: Callable[[str], frozenset[str]]
 ) -> Mapping[str, float]:
-    names = dict.fromkeys(name for part in given for name in by_part.get(part, ()))
-    return {name: len(given & parts_of(name)) / len(parts_of(name)) for name in names}
+    names = dict.fromkeys(name for part in parts for name in by_part.get(part, ()))
+    return {name: len(parts & parts_of(name)) / len(parts_of(name)) for name in names}
 
 
 def _words(text: str) -> frozenset[str]:

@@ -27,7 +27,7 @@ from fathom.studies.report.evidence import (
 )
 
 if TYPE_CHECKING:
-    from altair import Chart
+    from altair import Chart, X, Y
 
 Row = dict[str, Any]
 Dimensions = Mapping[str, Dimension]
@@ -82,9 +82,9 @@ def places_of(keys: Sequence[str], dims: Dimensions, predictions: PredictionColu
     parts = []
     for at in predictions.places_of_views():
         codes = [dims[key].codes[at] for key in keys]
-        counts = (predictions.times[at] > 0) & np.all([own >= 0 for own in codes], axis=0)
+        counts = (predictions.times[at] > 0) & np.all([column >= 0 for column in codes], axis=0)
         places = np.full(len(counts), -1, dtype=np.int64)
-        places[counts] = np.ravel_multi_index([own[counts] for own in codes], shape)
+        places[counts] = np.ravel_multi_index([column[counts] for column in codes], shape)
         parts.append(narrow(places))
     return narrow(np.concatenate(parts))
 
@@ -99,13 +99,13 @@ def counted(keys: Sequence[str], dims: Dimensions, predictions: PredictionColumn
     sums = np.zeros((4, len(classes)))
     for at in predictions.places_of_views():
         sums += _sums(predictions.only(at), places[at], len(classes))
-    facts, hits, known, sure = sums.tolist()
+    facts, hits, measured, sure = sums.tolist()
     of_run: dict[str, float] = {}
-    for own, count in zip(classes, facts, strict=True):
-        of_run[own["run"]] = of_run.get(own["run"], 0.0) + count
+    for row, count in zip(classes, facts, strict=True):
+        of_run[row["run"]] = of_run.get(row["run"], 0.0) + count
     return [
         {**classes[at], "facts": facts[at], "hit": hits[at] / facts[at]}
-        | {"sure": sure[at] / known[at] if known[at] else None, "share": facts[at] / of_run[classes[at]["run"]]}
+        | {"sure": sure[at] / measured[at] if measured[at] else None, "share": facts[at] / of_run[classes[at]["run"]]}
         for at in np.flatnonzero(sums[0]).tolist()
     ]
 
@@ -114,9 +114,9 @@ def _sums(view: PredictionColumns, places: Array, size: int) -> Floats:
     """Return facts, hits, facts with a known confidence, and these confidences of each class, shape (4, size)."""
     counts = places >= 0
     place, weight, sure = places[counts], weights(view)[counts], view.confidence[counts]
-    known = weight * ~np.isnan(sure)
-    values = (weight, weight * view.hit[counts], known, known * np.nan_to_num(sure))
-    return np.stack([np.bincount(place, own, size) for own in values])
+    measured = weight * ~np.isnan(sure)
+    values = (weight, weight * view.hit[counts], measured, measured * np.nan_to_num(sure))
+    return np.stack([np.bincount(place, column, size) for column in values])
 
 
 def whole(views: Sequence[View]) -> list[Row]:
@@ -128,8 +128,8 @@ def drawable(
     views: Sequence[View], dims: Dimensions, predictions: PredictionColumns
 ) -> list[tuple[Drawing, list[Row]]]:
     """Return the charts that have something to draw, with their data."""
-    drawings = (one for one in DRAWINGS if one.there(views, dims))
-    return [(one, rows) for one in drawings if (rows := counted(one.keys, dims, predictions))]
+    drawings = (drawing for drawing in DRAWINGS if drawing.there(views, dims))
+    return [(drawing, rows) for drawing in drawings if (rows := counted(drawing.keys, dims, predictions))]
 
 
 def plots(runs: Sequence[AnyRun]) -> dict[str, Chart]:
@@ -150,7 +150,7 @@ def plots(runs: Sequence[AnyRun]) -> dict[str, Chart]:
         evidence.add_run(folder, Rows(folder), model)
     predictions = evidence.finish()
     dims, of_runs = dimensions(evidence, predictions), whole(evidence.views)
-    return {one.name: chart(one, dims, rows, of_runs) for one, rows in drawable(evidence.views, dims, predictions)}
+    return {plot.name: chart(plot, dims, rows, of_runs) for plot, rows in drawable(evidence.views, dims, predictions)}
 
 
 def chart(drawing: Drawing, dims: Dimensions, rows: Sequence[Row], of_runs: Sequence[Row]) -> Chart:
@@ -180,7 +180,7 @@ def _cells() -> Any:
     return _counts().mark_rect(stroke="white", strokeWidth=0.5)
 
 
-def _labels(axis: Any, key: str, dims: Dimensions, field: str = "") -> Any:
+def _labels(axis: Callable[..., Any], key: str, dims: Dimensions, field: str = "") -> Any:
     return axis(f"{field or key}:N", sort=list(dims[key].labels)).title(None)
 
 
@@ -200,7 +200,7 @@ def _colour(dims: Dimensions) -> Any:
     return alt.Color("run:N", scale=alt.Scale(domain=names, range=colours)).title(None)
 
 
-def _share(axis: Any, field: str, title: str) -> Any:
+def _share(axis: Callable[..., Any], field: str, title: str) -> Any:
     return axis(field).scale(domain=[0, 1]).axis(format=".0%").title(title)
 
 
@@ -213,7 +213,7 @@ def _brush(*encodings: str) -> Any:
     return alt.selection_interval(name="brush", encodings=list(encodings))
 
 
-def _lines(dims: Dimensions, x: Any, y: Any, key: str) -> tuple[Any, Any]:
+def _lines(dims: Dimensions, x: X, y: Y, key: str) -> tuple[Any, Any]:
     """Return a line for each run, and points sized by their number of facts."""
     size = alt.Size("facts:Q").scale(range=[6, 160]).legend(None)
     line = _counts().mark_line(opacity=0.6).encode(x, y, _colour(dims))

@@ -245,7 +245,7 @@ class Evidence:
         """Direction and groups of the queries, except those with one value or with nearly as many as facts."""
         names = dict.fromkeys(key for groups in self.groups for key in groups)
         values = {key: {groups.get(key, 0) for groups in self.groups} for key in names}
-        return [key for key, own in values.items() if 1 < len(own) <= min(MANY, max(2, len(self.facts) / 2))]
+        return [key for key, distinct in values.items() if 1 < len(distinct) <= min(MANY, max(2, len(self.facts) / 2))]
 
     def _numbers_of(self, outcome: RunFacts) -> Ints:
         """Return the number of each of its facts, after adding new ones."""
@@ -284,9 +284,9 @@ def _predictions(outcome: RunFacts, view: int, facts: Ints, evidence: Evidence) 
     golds = [rows.gold[query] for query in rows.query[places].tolist()]
     scores, lengths = (table.column(name).to_pylist() for name in ("gold_scores", "gold_tokens"))
     best, right, names = list(map(best_gold, scores)), _right(table, golds), names_of(rows.candidates)
-    listed = [shown or not own for shown, own in zip(right.tolist(), scores, strict=True)]
-    best_ids = ["" if own else gold[at] for own, gold, at in zip(listed, golds, best, strict=True)]
-    of_best = [None if own else each[at] for own, each, at in zip(listed, scores, best, strict=True)]
+    listed = [shown or not of_golds for shown, of_golds in zip(right.tolist(), scores, strict=True)]
+    best_ids = ["" if is_listed else gold[at] for is_listed, gold, at in zip(listed, golds, best, strict=True)]
+    of_best = [None if is_listed else each[at] for is_listed, each, at in zip(listed, scores, best, strict=True)]
     best_scores = np.array(of_best, dtype=float)
     texts = list(pool)
     subjects = [texts[evidence.subject[fact]] for fact in facts[outcome.fact_of].tolist()]
@@ -304,7 +304,7 @@ def _predictions(outcome: RunFacts, view: int, facts: Ints, evidence: Evidence) 
         np.where(scored, rank, np.nan),
         np.nan_to_num(rows.pessimistic[places] - rows.optimistic[places]).astype(np.int64),
         confidence,
-        np.array([own[at] or 0 if own else 0 for at, own in zip(best, lengths, strict=True)], np.int64),
+        np.array([tokens[at] or 0 if tokens else 0 for at, tokens in zip(best, lengths, strict=True)], np.int64),
         numbers(map(_pattern, prompts, subjects)),
         numbers(showable(rows.reason[place] or "") for place in places.tolist()),
         answers,
@@ -324,7 +324,7 @@ def _thousandths(values: Floats) -> Ints:
 def _log_sums(rows: Rows, places: Ints) -> Floats:
     """Return the log of the sum of all candidates' probabilities of each prediction; NaN if they were not kept."""
     with np.errstate(invalid="ignore"):  # an unscored prediction may have scores of NaN
-        return np.array([np.logaddexp.reduce(own) if len(own := rows.scores(at)) else np.nan for at in places.tolist()])
+        return np.array([np.logaddexp.reduce(row) if len(row := rows.scores(at)) else np.nan for at in places.tolist()])
 
 
 def _answers(rows: Rows, table: pa.Table, pool: TextPool) -> tuple[Ints, Floats]:
@@ -342,7 +342,7 @@ def _answers(rows: Rows, table: pa.Table, pool: TextPool) -> tuple[Ints, Floats]
 def _right(table: pa.Table, golds: Sequence[Sequence[str]]) -> Ints:
     """Return which of the best, or of the written, answers are gold, as :class:`PredictionColumns` has it."""
     best, written = (table.column(name).to_pylist() for name in ("top_ids", "answer_ids"))
-    each = zip((own or others or () for own, others in zip(written, best, strict=True)), golds, strict=True)
+    each = zip((answers or others or () for answers, others in zip(written, best, strict=True)), golds, strict=True)
     return np.array([sum(1 << at for at, id_ in enumerate(ids[:ANSWERS]) if id_ in gold) for ids, gold in each], int)
 
 

@@ -125,10 +125,10 @@ def baselines_by_fact(
 
     :param ranked: ranks of the gold answers by each baseline, an entry per prediction of the run.
     """
-    each = {one.name: {name: one.columns(own)[0] for name, own in ranked.items()} for one in metrics}
+    each = {metric.name: {name: metric.columns(ranking)[0] for name, ranking in ranked.items()} for metric in metrics}
     return {
-        metric: {name: narrow(facts.per_fact(values)) for name, values in own.items() if not np.isnan(values).all()}
-        for metric, own in each.items()
+        metric: {name: narrow(facts.per_fact(values)) for name, values in by_name.items() if not np.isnan(values).all()}
+        for metric, by_name in each.items()
     }
 
 
@@ -142,12 +142,12 @@ def forests(sides: Sequence[RunSide], metrics: Sequence[Metric]) -> list[Forest]
         shared = common_facts(scored, same_candidates=False) if scored else None
     except BadInput:
         shared = None
-    chosen = [side.facts.scored_facts if shared is None else shared for side in sides]
+    of_sides = [side.facts.scored_facts if shared is None else shared for side in sides]
     widest = None if shared is None else max(sides, key=lambda side: len(side.facts.scored_facts))
     sizes = Counter(map(showable, widest.facts.shown_relations(shared))) if widest is not None and shared else Counter()
     plots = []
     for metric in metrics:
-        lines = [_line(side, own, metric, widest) for side, own in zip(sides, chosen, strict=True)]
+        lines = [_line(side, facts, metric, widest) for side, facts in zip(sides, of_sides, strict=True)]
         lines.sort(key=lambda line: -line.number.value if line.is_known else 1)
         if any(line.is_known for line in lines):
             relations = {relation: sizes[relation] for relation in _best_first(lines)}
@@ -165,26 +165,26 @@ def _line(side: RunSide, facts: Sequence[str], metric: Metric, widest: RunSide |
     """:param widest: the run whose baselines of the data alone are shown; None: its own."""
     if not side.facts.scored_facts:
         return ForestLine(side.name, point_estimate("nothing was scored", form=metric.shown), {}, "nothing scored", {})
-    known = dict(_known_baselines(side, facts, metric))
+    by_baseline = dict(_known_baselines(side, facts, metric))
     if widest is not None:
-        of_data = {name: own for name, own in _known_baselines(widest, facts, metric) if name != OF_MODEL}
-        known |= {name: own for name, own in of_data.items() if name in known}
+        of_data = {name: column for name, column in _known_baselines(widest, facts, metric) if name != OF_MODEL}
+        by_baseline |= {name: column for name, column in of_data.items() if name in by_baseline}
     form = metric.shown if metric.shown.endswith("%") else ".3f"
     values = side.facts.values(metric)
     number = side.facts.mean(metric.name, values, facts, form=form)
     if not isfinite(number.value):
         return ForestLine(side.name, number, {}, "–", {})
-    own = values[side.facts.at(facts)]
-    by_relation = grouped(zip(map(showable, side.facts.shown_relations(facts)), own.tolist(), strict=True))
+    of_facts = values[side.facts.at(facts)]
+    by_relation = grouped(zip(map(showable, side.facts.shown_relations(facts)), of_facts.tolist(), strict=True))
     means = {relation: float(np.mean(each)) for relation, each in by_relation.items() if relation}
     sample, line = side.facts.sample(facts), side.facts.recipe(metric.name)
     compared = [
-        BaselineComparison(name, *over_baseline(own, its, sample, line, fixed=name == RANDOM))
-        for name, its in known.items()
+        BaselineComparison(name, *over_baseline(of_facts, its, sample, line, fixed=name == RANDOM))
+        for name, its in by_baseline.items()
     ]
     claim = above_chance(side.name, compared, side.lacking)
     verdict = verdict_text(decide({side.name: claim}).get(side.name)) or "–"
-    baselines = {one.baseline: one.value for one in compared}
+    baselines = {comparison.baseline: comparison.value for comparison in compared}
     return ForestLine(side.name, number, baselines, verdict.partition(":")[0], means)
 
 
@@ -222,8 +222,8 @@ def _reservations(summary: Summary) -> Sequence[str]:
 def differing_settings(runs: Sequence[tuple[View, RunSide]]) -> list[tuple[str, list[str]]]:
     """Return the settings in which the runs differ, other than the model, with the value of each run."""
     each = [_settings(view, side) for view, side in runs]
-    names = dict.fromkeys(name for own in each for name in own)
-    rows = ((name, [showable(own.get(name) or "–")[:LONGEST] for own in each]) for name in names)
+    names = dict.fromkeys(name for of_run in each for name in of_run)
+    rows = ((name, [showable(of_run.get(name) or "–")[:LONGEST] for of_run in each]) for name in names)
     return [(name, values) for name, values in rows if len(set(values)) > 1]
 
 
@@ -277,16 +277,16 @@ def slices(comparison: Comparison, keys: Sequence[str]) -> list[Slice]:
     sides = [(run.name, run.outcome) for run in comparison.runs]
     pairs = list(combinations(sides, 2))
     if len(pairs) > PAIRS:
-        pairs = [(sides[0], other) for other in sides[1:]]
-    cut = [own for one, other in pairs for own in _of_pair(one, other, keys)]
-    claims = {number: Claim(own.value, (Contrast("accuracy", own.number),)) for number, own in enumerate(cut)}
+        pairs = [(sides[0], side) for side in sides[1:]]
+    cut = [part for first, second in pairs for part in _of_pair(first, second, keys)]
+    claims = {number: Claim(part.value, (Contrast("accuracy", part.number),)) for number, part in enumerate(cut)}
     decisions = decide(claims)
-    adjusted = [own._replace(adjusted=decisions[number].p_value) for number, own in enumerate(cut)]
-    return sorted(adjusted, key=lambda own: -abs(own.number.value))
+    adjusted = [part._replace(adjusted=decisions[number].p_value) for number, part in enumerate(cut)]
+    return sorted(adjusted, key=lambda part: -abs(part.number.value))
 
 
-def _of_pair(one: tuple[str, RunFacts], other: tuple[str, RunFacts], keys: Sequence[str]) -> list[Slice]:
-    (name, first), (second_name, second) = one, other
+def _of_pair(left: tuple[str, RunFacts], right: tuple[str, RunFacts], keys: Sequence[str]) -> list[Slice]:
+    (name, first), (second_name, second) = left, right
     try:
         facts = common_facts([first, second])
     except BadInput:  # the comparison's own table says why
@@ -299,13 +299,13 @@ def _of_pair(one: tuple[str, RunFacts], other: tuple[str, RunFacts], keys: Seque
             for fact, place in zip(facts, first.at(facts).tolist(), strict=True)
             for value in (values_of[place] if values_of else ())
         )
-        for value, own in parts.items() if len(parts) > 1 else ():
-            sample = first.sample(own)  # as the comparison has it
-            number = difference(f"accuracy|{key}:{value}", first, second, hits, own, sample)
+        for value, of_value in parts.items() if len(parts) > 1 else ():
+            sample = first.sample(of_value)  # as the comparison has it
+            number = difference(f"accuracy|{key}:{value}", first, second, hits, of_value, sample)
             if not np.isnan(number.value):
                 one_mean, other_mean = (
-                    float(np.mean(h[s.at(own)])) for s, h in zip((first, second), hits, strict=True)
+                    float(np.mean(h[s.at(of_value)])) for s, h in zip((first, second), hits, strict=True)
                 )
                 shown = first.declared.shown(key, value)
-                cut.append(Slice(name, second_name, key, shown, len(own), one_mean, other_mean, number, None))
+                cut.append(Slice(name, second_name, key, shown, len(of_value), one_mean, other_mean, number, None))
     return cut

@@ -38,7 +38,7 @@ from fathom.results.tables import Table, to_html
 from fathom.store.files import write_text
 from fathom.store.folder import RunFolder
 from fathom.store.outputs import check_output
-from fathom.studies.report.charts import Drawing, chart, classes_of, drawable, places_of, whole
+from fathom.studies.report.charts import Drawing, Row, chart, classes_of, drawable, places_of, whole
 from fathom.studies.report.evidence import (
     ANSWERS,
     MISSING,
@@ -162,7 +162,7 @@ def report(
     shown = [run.called(showable(label), names) for run, label in zip(shown, labels, strict=True)]
     comparison = _compare([side for run in shown for side in run.sides], metrics, notes)
     title = title or f"Fathom: {len(shown)} run{'s' if len(shown) > 1 else ''}"
-    tables = [(name, [*map(_image, pictures.get(name, ())), *_html(own, f"{name}: ")]) for name, own in studies]
+    tables = [(name, [*map(_image, pictures.get(name, ())), *_html(found, f"{name}: ")]) for name, found in studies]
     page = _page(libraries, evidence, predictions, shown, comparison, notes, title, tables, opening)
     write_text(path, map(without_controls, page))  # with names of any kind in it
     return Report(path, len(shown), tuple(notes))
@@ -217,7 +217,7 @@ def _page(
     dims, kinds, of_runs = dimensions(evidence, predictions), kinds_of(evidence, predictions), whole(evidence.views)
     cut = slices(comparison, [RELATION, *evidence.keys]) if comparison else []
     drawn = drawable(evidence.views, dims, predictions)
-    about = [_about(one, dims, chart(one, dims, rows, of_runs)) for one, rows in drawn]
+    about = [_about(drawing, dims, rows, of_runs) for drawing, rows in drawn]
     sides = [side for run in shown for side in run.sides]
     plots = forests(sides, [metric(name) for name in COMPARED])
     ordered = [line.name for plot in plots[:1] for line in plot.lines] or [side.name for side in sides]
@@ -243,7 +243,7 @@ def _page(
         settings=differing_settings(ranked),
         comparison=_html(comparison.tables) if comparison else [],
         studies=studies,
-        drawings=[one for one, _ in drawn],
+        drawings=[drawing for drawing, _ in drawn],
         slices=bool(cut),
         cells=CELLS,
         choices=[
@@ -274,14 +274,14 @@ def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> tuple[dict[s
     place = {view.name: number for number, view in enumerate(evidence.views)}
     if comparison is None:
         why = "These runs are not compared: the reason is in Overview."
-        return {f"{one}-{other}": why for one, other in permutations(place.values(), 2)}, {}
+        return {f"{first}-{second}": why for first, second in permutations(place.values(), 2)}, {}
     of_pairs = {(pair.first, pair.second): pair_in_words(pair, comparison.metrics[0]) for pair in comparison.pairs}
     whys = {(apart.first, apart.second): f"Not compared: {apart.why}" for apart in comparison.not_compared}
     refused, sentences = (
         {
-            f"{place[one]}-{place[other]}": showable(text)
+            f"{place[first]}-{place[second]}": showable(text)
             for names, text in texts.items()
-            for one, other in (names, names[::-1])
+            for first, second in (names, names[::-1])
         }
         for texts in (whys, of_pairs)
     )
@@ -304,7 +304,9 @@ def circumstances_of(folder: RunFolder) -> dict[str, str]:
     return {name: showable(str(value or "not recorded")) for name, value in cells.items()}
 
 
-def _about(drawing: Drawing, dims: Mapping[str, Dimension], drawn: Any) -> dict[str, Any]:
+def _about(
+    drawing: Drawing, dims: Mapping[str, Dimension], rows: Sequence[Row], of_runs: Sequence[Row]
+) -> dict[str, Any]:
     """Return what the script needs of a chart; the page has its title already."""
     last = drawing.brush[-1] if drawing.brush else None
     return {
@@ -314,7 +316,7 @@ def _about(drawing: Drawing, dims: Mapping[str, Dimension], drawn: Any) -> dict[
         "of": last,
         "brush": [[key, key if key == last else f"{last}.{key}"] for key in drawing.brush],
         "classes": classes_of(drawing.keys, dims),
-        "spec": drawn.properties(title="").to_dict(),
+        "spec": chart(drawing, dims, rows, of_runs).properties(title="").to_dict(),
     }
 
 
@@ -397,7 +399,7 @@ def packed_evidence(
         "facts": list(map(showable, evidence.facts)),
         "gold": evidence.gold,
         "slicesOf": kinds.of_facts,
-        "labels": {name: list(own.labels) for name, own in dims.items()} | {"slice": kinds.labels},
+        "labels": {name: list(dimension.labels) for name, dimension in dims.items()} | {"slice": kinds.labels},
         "drawings": list(drawings),
         "slices": _slice_rows([view.name for view in evidence.views], cut),
         "refused": refused,
@@ -438,7 +440,7 @@ def _columns(
         return np.concatenate([values(view) for view in predictions.each_view()])
 
     return {
-        "relation": lambda: narrow(np.array([relations[texts[own]] for own in evidence.relation])),
+        "relation": lambda: narrow(np.array([relations[texts[index]] for index in evidence.relation])),
         "subject": lambda: narrow(np.array(evidence.subject)),
         "view": lambda: narrow(predictions.view),
         "fact": lambda: narrow(predictions.fact),
@@ -463,30 +465,30 @@ def _columns(
 
 
 def _sure(confidence: Array) -> Array:
-    known = ~np.isnan(confidence)
-    return np.where(known, np.round(np.where(known, confidence, 0) * np.float64(UNSURE - 1)), UNSURE).astype("<u2")
+    valid = ~np.isnan(confidence)
+    return np.where(valid, np.round(np.where(valid, confidence, 0) * np.float64(UNSURE - 1)), UNSURE).astype("<u2")
 
 
 def _with_least_missing(thousandths: Array) -> Array:
     """Return them in the least width that also holds a smaller number, which replaces :data:`MISSING`."""
-    known = thousandths != MISSING
-    most, least = int(thousandths.max(where=known, initial=0)), int(thousandths.min(where=known, initial=0))
+    present = thousandths != MISSING
+    most, least = int(thousandths.max(where=present, initial=0)), int(thousandths.min(where=present, initial=0))
     kind = narrow(np.array([most + 1, min(least - 1, -1)])).dtype
-    return np.where(known, thousandths, np.iinfo(kind).min).astype(kind)
+    return np.where(present, thousandths, np.iinfo(kind).min).astype(kind)
 
 
 def _slice_rows(names: Sequence[str], cut: Sequence[Slice]) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of each pair of views "0-1", and of the reversed pair, as the table shows them."""
     place = {name: number for number, name in enumerate(names)}
     rows: dict[str, list[dict[str, Any]]] = {}
-    for own in cut:
-        key, value = showable(own.key), showable(own.value)
+    for part in cut:
+        key, value = showable(part.key), showable(part.value)
         label = label_of(key, value)
-        chosen = ("relation", value) if own.key == RELATION else ("slice", label)
-        about = {"label": label, "choice": chosen[0], "value": chosen[1]}
+        choice = ("relation", value) if part.key == RELATION else ("slice", label)
+        about = {"label": label, "choice": choice[0], "value": choice[1]}
         for sign in (1, -1):
-            one, other = (place[own.first], place[own.second])[::sign]
-            rows.setdefault(f"{one}-{other}", []).append(about | {"cells": _cells(own, sign)})
+            first, second = (place[part.first], place[part.second])[::sign]
+            rows.setdefault(f"{first}-{second}", []).append(about | {"cells": _cells(part, sign)})
     return rows
 
 

@@ -66,7 +66,7 @@ class RunsServer(ThreadingHTTPServer):
         self.folder, self.token = folder, _secret()
         self.address = f"http://{HERE}:{self.server_port}/{self.token}/"
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: Any, client_address: object) -> None:
         """Say nothing of a browser that has left."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
