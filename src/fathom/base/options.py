@@ -310,9 +310,9 @@ def choices_of(annotation: object) -> list[str]:
     return [choice for part in get_args(annotation) for choice in choices_of(part)]
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, candidates: Iterable[str]) -> str:
     """Suggest the names most similar to *name*, or list all known ones."""
-    names = sorted(known)
+    names = sorted(candidates)
     like = alike(name, names)
     return f"did you mean {' or '.join(like)}?" if like else f"expected one of {', '.join(names)}"
 

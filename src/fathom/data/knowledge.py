@@ -91,12 +91,12 @@ class KnowledgeGraph:
             )
             for head, relation, tail in triples
         ]
-        known = aliases or {}
+        aliases = aliases or {}
         return cls(
             entity_table(
                 pa.array(entities, pa.string()),
                 pa.array([names.get(id_, id_) for id_ in entities], pa.string()),
-                aliases=pa.array([list(known.get(id_, ())) for id_ in entities], pa.list_(pa.string())),
+                aliases=pa.array([list(aliases.get(id_, ())) for id_ in entities], pa.list_(pa.string())),
             ),
             pa.table(
                 {
