@@ -37,7 +37,7 @@ def train_links(
 
     name = name_of(model) if isinstance(model, LinkTraining) else model
     training, queryset = all_of(
-        lambda: chosen_options(model, options, lambda given: find(name).parse(name, given)), lambda: read_source(data)
+        lambda: chosen_options(model, options, lambda values: find(name).parse(name, values)), lambda: read_source(data)
     )
     with shown(f"training {name}", progress) as report:
         return base.train_links(name, queryset, training, out, report)

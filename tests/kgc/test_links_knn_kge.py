@@ -223,7 +223,7 @@ def test_an_epoch_asks_each_triple_in_both_directions(data, weights):
     graph = data.graph
     expected = sorted([*zip(graph.head, graph.tail, strict=True), *zip(graph.tail, graph.head, strict=True)])
     train = len(graph.splits["train"])
-    found = [(given, gold) for batch in batches for given, gold in zip(batch.given, batch.gold, strict=True)]
+    found = [(given, gold) for batch in batches for given, gold in zip(batch.subject, batch.gold, strict=True)]
     assert len(found) == 2 * train
     assert set(found) <= set(expected)
     assert [b.gold.tolist() for b in stage.batches(1)] != [b.gold.tolist() for b in batches]

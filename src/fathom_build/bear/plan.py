@@ -147,7 +147,9 @@ def read_plan(file: Path) -> BearPlan:
     try:
         plan = BearPlan(**content)
     except ValidationError as error:
-        raise BadInput([f"{file}: {_fault(content, one, _kind(one['loc']))}" for one in error.errors()]) from error
+        raise BadInput(
+            [f"{file}: {_fault(content, fault, _kind(fault['loc']))}" for fault in error.errors()]
+        ) from error
     refuse([f"{file}: {fault}" for fault in _more_faults(plan)])
     return plan
 

@@ -173,12 +173,12 @@ class Predictor(base.Predictor):
         return min(ROWS, SCORES // len(self.graph.entities))
 
     def scores(self, links: Links) -> Tensor:
-        given, relation, inverse = (
+        subject, relation, inverse = (
             torch.from_numpy(column).to(self.device) for column in (links.given, links.relation, links.inverse)
         )
         scores = torch.empty(len(links), len(self.graph.entities), device=self.device)
-        tails = ~inverse, [given, relation], self.network.predict_t
-        heads = inverse, [relation, given], self.network.predict_h
+        tails = ~inverse, [subject, relation], self.network.predict_t
+        heads = inverse, [relation, subject], self.network.predict_h
         for rows, columns, predict in (tails, heads):
             if rows.any():
                 queries = torch.stack(columns, 1)[rows]
