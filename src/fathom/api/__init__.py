@@ -37,7 +37,7 @@ def probe(
     data: Source,
     out: Out = None,
     progress: ProgressSetting = None,
-    **options: Any,
+    **options: object,
 ) -> Result:
     """Query a model about the facts in *data*.
 
@@ -92,7 +92,7 @@ def _fetched(model: Any, options: ProbeOptions | None) -> Any:
 
 
 def forecast(
-    asked: str | ProbeOptions, model: str | Path, data: Source, progress: ProgressSetting = None, **options: Any
+    asked: str | ProbeOptions, model: str | Path, data: Source, progress: ProgressSetting = None, **options: object
 ) -> Forecast:
     """Estimate the work, time and memory of :func:`probe` on this machine, without reading weights or calling a server.
 
@@ -110,7 +110,7 @@ def _forecast(
     data: Source,
     out: str | Path | None,
     progress: ProgressSetting = None,
-    **options: Any,
+    **options: object,
 ) -> Forecast:
     """See :func:`forecast`. :param out: the run to be finished, of which options, data and model must be."""
     faults: list[str] = []

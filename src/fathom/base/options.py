@@ -84,7 +84,7 @@ class Group(StrEnum):
         return {"group": str(self)}
 
 
-def opt(default: Any, text: str, *marks: Group | JsonDict, **limits: Any) -> Any:
+def opt(default: object, text: str, *marks: Group | JsonDict, **limits: Any) -> Any:
     """Declare an option of a model.
 
     :param text: its line in ``--help``.
@@ -236,7 +236,7 @@ def option_faults(kind: type[BaseModel], error: ValidationError) -> list[tuple[s
     return [(str(fault["loc"][0]), _option_fault(kind, fault)) for fault in _causes(error.errors())]
 
 
-def _causes(faults: Sequence[Any]) -> list[Any]:
+def _causes(faults: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Drop faults that only follow from others: an empty tuple of bad values, a default that needs an option."""
     bad = {fault["loc"][0] for fault in faults if len(fault["loc"]) > 1}
     return [
@@ -246,7 +246,7 @@ def _causes(faults: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _option_fault(kind: type[BaseModel], fault: Any) -> str:
+def _option_fault(kind: type[BaseModel], fault: Mapping[str, Any]) -> str:
     name = str(fault["loc"][0])
     option = spelling(kind, name)
     if fault["type"] == "extra_forbidden":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fathom.base.errors import BadInput
 from fathom.base.options import Given, parse_options
@@ -56,7 +56,13 @@ class Kind(NamedTuple):
         return resolve_name(self.predictor_at)  # type: ignore[no-any-return]
 
 
-def _kind(name: str, options: str, does: str, begins_with: Any = None, at: str = "") -> Kind:
+def _kind(
+    name: str,
+    options: str,
+    does: str,
+    begins_with: Literal["masked", "causal", "t5", "bart"] | None = None,
+    at: str = "",
+) -> Kind:
     at = at or f"{name.replace('-', '_')}:Predictor"
     return Kind(name, f"fathom_kgc.links.options:{options}", f"fathom_kgc.links.{at}", does, begins_with)
 

@@ -104,7 +104,7 @@ def _sample(graph: KnowledgeGraph, triples: int, all_entities: bool) -> Knowledg
 class _Clocks:
     """The seconds of each call of a predictor's methods, which are wrapped."""
 
-    def __init__(self, predictor: Any, clock: Clock) -> None:
+    def __init__(self, predictor: base.Predictor, clock: Clock) -> None:
         self.now = clock
         self.seconds: dict[str, list[float]] = {"prepare": [], "rank": []}
         self.queries: list[int] = []
@@ -184,7 +184,7 @@ def _time_stages(
 
 
 def _time_epochs(
-    predictor: Any, training: Embedding, graph: KnowledgeGraph, folder: Path, clocks: _Clocks
+    predictor: base.Predictor, training: Embedding, graph: KnowledgeGraph, folder: Path, clocks: _Clocks
 ) -> tuple[float, int]:
     """Return the same of PyKEEN's loop, from the difference of a short and a longer training."""
     took = []
