@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,7 @@ def probe(
     return Result(folder, probe_options.cluster).keep_metrics()
 
 
-def _fetched(model: Any, options: ProbeOptions | None) -> Any:
+def _fetched(model: ModelSource, options: ProbeOptions | None) -> ModelSource:
     """Return the folder of a fetched model that is given by its name; a server has names of its own."""
     is_served = options is None or getattr(options, "server", None) is not None
     return model if is_served or not isinstance(model, str) else folder_or_name(model)
@@ -116,13 +116,12 @@ def _forecast(
     faults: list[str] = []
     entry, kind = _probe_of(asked)
     probe_options = _collect(faults, lambda: chosen_options(asked, options, lambda values: parse_options(kind, values)))
-    model = _fetched(model, probe_options)
     with starting(f"{entry.name} probe: estimating", progress):
         queryset = _collect(
             faults, lambda: read_source(data, probe_options.columns if probe_options is not None else None)
         )
         refuse(faults)
-        request = RunRequest(entry, str(model), queryset, probe_options)
+        request = RunRequest(entry, str(_fetched(model, probe_options)), queryset, probe_options)
         refuse_another_run(request, out)
         from fathom.probes.run.forecast import Forecaster  # it loads a model library
 
@@ -272,7 +271,7 @@ def _model(model: ModelSource, options: ProbeOptions, load: bool) -> Any:
     return model
 
 
-def _collect(faults: list[str], step: Any) -> Any:
+def _collect(faults: list[str], step: Callable[[], Any]) -> Any:
     """Return what *step* returns; or None, and add its faults to the list, to report all at once."""
     try:
         return step()
