@@ -40,6 +40,7 @@ demo: install
 
 lint: install-test
 	$(BIN)/python tools/budget.py
+	$(BIN)/python tools/names.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -160,7 +160,9 @@ def _arguments(
     words = NonceWords(excerpt_of(data.whole or data, patterns), list(RULES), _PAIRS, options.seed)
     items = choices(words.put_in(texts), options.options, options.seed, hierarchy.right_too, sharing_words=True)
     premises = {
-        query.id: f"{task}/{number}" for task, own in _by_task(memorizing).items() for number, query in enumerate(own)
+        query.id: f"{task}/{number}"
+        for task, queries in _by_task(memorizing).items()
+        for number, query in enumerate(queries)
     }
     return {
         f"{ARGUMENTS}/{rule}-{ALTERED}": [

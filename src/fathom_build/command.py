@@ -55,11 +55,11 @@ class Builder:
     def name(self) -> str:
         return self.function.__name__
 
-    def run(self, *given: Any) -> None:
-        """Build and print. The last of *given* are the :class:`PrintOptions`."""
-        *chosen, printed = given
+    def run(self, *arguments: Any) -> None:
+        """Build and print. The last of *arguments* are the :class:`PrintOptions`."""
+        *settings, printed = arguments
         with stoppable("stopped; nothing was written"), shown(self.counts) as progress:
-            output = self.function(*chosen, progress)
+            output = self.function(*settings, progress)
         if output.tables:
             printed.show(output.tables)
         if printed.format == "text" and output.text:
@@ -77,82 +77,82 @@ def make(entry: CommandEntry) -> typer.Typer:
     return app
 
 
-def cloze(files: options.ClozeFiles, chosen: ClozeBuildOptions, dry: options.DryRun, progress: Progress) -> Output:
+def cloze(files: options.ClozeFiles, settings: ClozeBuildOptions, dry: options.DryRun, progress: Progress) -> Output:
     """Make a data set from your own texts: sentences that name one entity once, with the name masked."""
     from fathom_build.cloze.build import build_cloze, forecast_cloze
     from fathom_build.sheets import REVIEW_FILE
 
     if dry.dry_run:
-        return Output([forecast_cloze(files, chosen)])
-    built = build_cloze(files, chosen, progress)
+        return Output([forecast_cloze(files, settings)])
+    built = build_cloze(files, settings, progress)
     text = f"\nwritten to {files.out}; a sample for two reviewers: {files.out / REVIEW_FILE}"
     return Output(built.tables(), text, built.notes)
 
 
-def ontology(chosen: options.OntologyBuildOptions, progress: Progress) -> Output:
+def ontology(settings: options.OntologyBuildOptions, progress: Progress) -> Output:
     """Make a data set from an ontology in RDF: its classes, its properties, and what a model may know of them."""
     from fathom_build.ontology import build_ontology, ontology_tables
 
-    built = build_ontology(chosen, progress)
-    return Output(ontology_tables(built), _written("ontology", chosen.out), built.notes)
+    built = build_ontology(settings, progress)
+    return Output(ontology_tables(built), _written("ontology", settings.out), built.notes)
 
 
-def bear(chosen: options.BearBuildOptions, dry: options.DryRun, progress: Progress) -> Output:
+def bear(settings: options.BearBuildOptions, dry: options.DryRun, progress: Progress) -> Output:
     """Make a balanced probe from Wikidata, as BEAR was made: balanced answers, none named by its subject."""
     from fathom_build.bear import build_bear, forecast_bear
 
     if dry.dry_run:
-        return Output([forecast_bear(chosen)])
-    built = build_bear(chosen, progress, token_counter_of(chosen.tokenizer))
-    return Output(built.tables, _written("statement", chosen.out), built.notes)
+        return Output([forecast_bear(settings)])
+    built = build_bear(settings, progress, token_counter_of(settings.tokenizer))
+    return Output(built.tables, _written("statement", settings.out), built.notes)
 
 
-def choices(chosen: options.ChoicesBuildOptions, progress: Progress) -> Output:
+def choices(settings: options.ChoicesBuildOptions, progress: Progress) -> Output:
     """Make multiple-choice questions from an ontology: what a model remembers, what it infers, and controls of both."""
     from fathom.results.tables import Table
     from fathom_build.choices import build_choices
 
-    built = build_choices(chosen)
+    built = build_choices(settings)
     table = Table(("questions", "number"), tuple(built.counts.items()), "multiple choice")
-    return Output([table], _written("choice", chosen.out), built.notes)
+    return Output([table], _written("choice", settings.out), built.notes)
 
 
-def invented(chosen: options.InventedOptions, progress: Progress) -> Output:
+def invented(settings: options.InventedOptions, progress: Progress) -> Output:
     """Make a data set about invented people, for models that are to be planted: what they know is known."""
     from fathom.results.tables import Table
     from fathom_build.invented import build_invented
 
-    counts = build_invented(chosen)
-    text = f"\nwritten to {chosen.out}; to teach some of it: fathom plant --kind causal --data {chosen.out} --out …"
+    counts = build_invented(settings)
+    text = f"\nwritten to {settings.out}; to teach some of it: fathom plant --kind causal --data {settings.out} --out …"
     return Output([Table(("", "number"), tuple(counts.items()), "invented people")], text)
 
 
-def worlds(chosen: options.WorldBuildOptions, progress: Progress) -> Output:
+def worlds(settings: options.WorldBuildOptions, progress: Progress) -> Output:
     """Make copies of a knowledge graph with other texts, in which a model can infer but not remember."""
     from fathom_build.worlds import THIRTEEN, build_worlds, left_table, parse_variants, worlds_table
 
-    variants = THIRTEEN if chosen.variants is None else parse_variants(chosen.variants)
-    graph, name, templates = graph_at(chosen.data, chosen.columns)
+    variants = THIRTEEN if settings.variants is None else parse_variants(settings.variants)
+    graph, name, templates = graph_at(settings.data, settings.columns)
     manifests = build_worlds(
         graph,
-        chosen.out,
+        settings.out,
         variants,
-        chosen.seed,
-        chosen,
+        settings.seed,
+        settings,
         name=name,
         templates=templates,
-        audit=chosen.audit,
+        audit=settings.audit,
         progress=progress,
     )
-    text = f"in {chosen.out}: each is a knowledge graph like any other; mapping.parquet lists the replacements"
+    text = f"in {settings.out}: each is a knowledge graph like any other; mapping.parquet lists the replacements"
     return Output([worlds_table(manifests), *left_table(manifests)], text)
 
 
-def audit(chosen: options.WorldFolders, progress: Progress) -> Output:
+def audit(settings: options.WorldFolders, progress: Progress) -> Output:
     """Count the names of entities that remain in the descriptions of finished worlds."""
     from fathom_build.worlds import audit_worlds, left_table
 
-    return Output(left_table(audit_worlds(chosen.folders, progress)), "\nwritten to the manifest.json of each world")
+    return Output(left_table(audit_worlds(settings.folders, progress)), "\nwritten to the manifest.json of each world")
 
 
 BUILDERS: Registry[Builder] = Registry(

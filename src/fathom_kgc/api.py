@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def train_links(
-    model: str | LinkTraining, data: Source, out: str | Path, progress: ProgressSetting = None, **options: Any
+    model: str | LinkTraining, data: Source, out: str | Path, progress: ProgressSetting = None, **options: object
 ) -> dict[str, Any]:
     """Train a link predictor of a knowledge graph into the folder *out*, or resume its training.
 
@@ -37,7 +37,7 @@ def train_links(
 
     name = name_of(model) if isinstance(model, LinkTraining) else model
     training, queryset = all_of(
-        lambda: chosen_options(model, options, lambda given: find(name).parse(name, given)), lambda: read_source(data)
+        lambda: chosen_options(model, options, lambda values: find(name).parse(name, values)), lambda: read_source(data)
     )
     with shown(f"training {name}", progress) as report:
         return base.train_links(name, queryset, training, out, report)
@@ -49,7 +49,7 @@ def evaluate_links(
     out: Out = None,
     progress: ProgressSetting = None,
     asking: dict[str, Any] | None = None,
-    **options: Any,
+    **options: object,
 ) -> Result:
     """Evaluate a trained link predictor: rank heads and tails of a graph's triples among all entities, filtered.
 
@@ -65,7 +65,9 @@ def evaluate_links(
     return Result(folder, request.options.cluster).keep_metrics()
 
 
-def forecast_links(model: str | Path, data: Source, asking: dict[str, Any] | None = None, **options: Any) -> Forecast:
+def forecast_links(
+    model: str | Path, data: Source, asking: dict[str, Any] | None = None, **options: object
+) -> Forecast:
     """Estimate the time and memory of :func:`evaluate_links` on this machine by a few queries.
 
     :raises BadInput: as :func:`evaluate_links`; or the queries would call a server.

@@ -145,7 +145,7 @@ class PretrainFiles(LinkFiles):
     )
 
 
-def train(kind: Kind, files: TrainFiles, given: Given) -> None:
+def train(kind: Kind, files: TrainFiles, values: Given) -> None:
     """Train a link predictor on a graph's training triples; stop early by Hits@10 on its validation triples.
 
     Defaults are those of the original papers: see docs/notes/link-prediction.md.
@@ -154,8 +154,8 @@ def train(kind: Kind, files: TrainFiles, given: Given) -> None:
         from fathom.data.formats import read
         from fathom_kgc.api import train_links
 
-    name = str(given.pop("model", "")) if kind is PYKEEN else kind.name
-    manifest = train_links(name, read(files.data, files.columns), files.out, **given)
+    name = str(values.pop("model", "")) if kind is PYKEEN else kind.name
+    manifest = train_links(name, read(files.data, files.columns), files.out, **values)
     for note in manifest["notes"]:
         say(f"note: {note}")
     ended = manifest["ended"]
@@ -166,7 +166,7 @@ def train(kind: Kind, files: TrainFiles, given: Given) -> None:
     )
 
 
-def evaluate(files: EvaluateFiles, given: Given) -> None:
+def evaluate(files: EvaluateFiles, values: Given) -> None:
     """Rank all entities as tail and as head of a graph's test triples: Hits@k, MRR, MR with intervals.
 
     Overall, averaged over relations and answers, and by which parts of the triple were seen in training.
@@ -176,11 +176,11 @@ def evaluate(files: EvaluateFiles, given: Given) -> None:
     from fathom.data.queries import POPULARITY, SEEN
     from fathom_kgc.links.base import read_manifest
 
-    asking = {name: given.pop(name) for name in list(given) if name not in LinkOptions.model_fields}
+    asking = {name: values.pop(name) for name in list(values) if name not in LinkOptions.model_fields}
     if files.dry_run:
-        say("\n".join(forecast_links(files.model, files.data, asking, **given).lines()))
+        say("\n".join(forecast_links(files.model, files.data, asking, **values).lines()))
         return
-    result = evaluate_links(files.model, files.data, files.out, None, asking, **given)
+    result = evaluate_links(files.model, files.data, files.out, None, asking, **values)
     if not result.is_complete():
         say_unfinished(files.out, result.folder.describe())
         return
@@ -202,8 +202,8 @@ def predict(options: PredictOptions, printed: PrintOptions) -> None:
     from fathom.data.formats import read
     from fathom_kgc.links.probe import predict_links
 
-    chosen = options.model_dump(exclude={"model", "data", "columns"})
-    printed.show([predict_links(options.model, read(options.data, options.columns), **chosen)])
+    question = options.model_dump(exclude={"model", "data", "columns"})
+    printed.show([predict_links(options.model, read(options.data, options.columns), **question)])
 
 
 def pretrain(files: PretrainFiles, options: PretrainOptions) -> None:

@@ -247,8 +247,8 @@ class Predictors:
         """Train a predictor from each model; its runs are named after both if there are several."""
         several = len(models) > 1
         return {
-            f"{name}-{model}" if several else name: {**run, "weights": given["model"]}
-            for model, given in models.items()
+            f"{name}-{model}" if several else name: {**run, "weights": options["model"]}
+            for model, options in models.items()
         }
 
 
@@ -283,8 +283,8 @@ def _step(
     asked = {key: value for key, value in data.options.items() if key in LinkOptions.model_fields}
     own_fields = kind.options.model_fields
     of_data = {key: value for key, value in data.options.items() if key in own_fields or key not in asked}
-    given = of_data | part.options | values
-    weights = {key: value for key, value in given.items() if key == "weights"}
+    merged = of_data | part.options | values
+    weights = {key: value for key, value in merged.items() if key == "weights"}
     layers: list[tuple[Where, Given]] = [
         (where, dict.fromkeys(own_fields)),  # what is missing
         (("data", source), of_data),
@@ -292,12 +292,12 @@ def _step(
         ((*where, "matrix"), values),
     ]
     try:
-        given = kind.complete(predictor.predictor, given)
+        merged = kind.complete(predictor.predictor, merged)
     except BadInput as error:
         plan.faults.add((*where, "preset"), str(error))
         return None
-    given |= {key: path_from(str(place), plan.base) for key, place in weights.items()}
-    training = plan.parse(kind.options, kind.name, given, layers)
+    merged |= {key: path_from(str(place), plan.base) for key, place in weights.items()}
+    training = plan.parse(kind.options, kind.name, merged, layers)
     options = plan.parse(LinkOptions, "evaluation", asked, [(("data", source), asked)])
     if training is None or options is None:
         return None

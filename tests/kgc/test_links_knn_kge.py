@@ -79,7 +79,7 @@ def test_prompts_of_bert(bert_uncased):
     tail = prompts.question(text, relation, ask_head=False, with_token=False)
     assert bert_uncased.decode(tail.ids) == "[CLS] dog, a pet [SEP] is a [SEP] [MASK] [SEP]"
     assert tail.ids[tail.masked] == bert_uncased.mask_token_id
-    assert tail.known == knn_kge.NO_TOKEN
+    assert tail.slot == knn_kge.NO_TOKEN
     head = prompts.question(text, relation, ask_head=True, with_token=False)
     assert bert_uncased.decode(head.ids) == "[CLS] [MASK] [SEP] is a [SEP] dog, a pet [SEP]"
     assert head.masked == 1
@@ -99,9 +99,9 @@ def test_a_place_for_the_known_entity(bert_uncased):
     prompts = MaskedPrompts(bert_uncased, 32)
     text, relation = prompts.ids(["dog", "is a"])
     tail = prompts.question(text, relation, ask_head=False, with_token=True)
-    assert (tail.known, tail.masked, len(tail.ids)) == (1, 7, 9)  # [CLS] · dog [SEP] is a [SEP] [MASK] [SEP]
+    assert (tail.slot, tail.masked, len(tail.ids)) == (1, 7, 9)  # [CLS] · dog [SEP] is a [SEP] [MASK] [SEP]
     head = prompts.question(text, relation, ask_head=True, with_token=True)
-    assert (head.known, head.masked, len(head.ids)) == (6, 1, 9)  # [CLS] [MASK] [SEP] is a [SEP] · dog [SEP]
+    assert (head.slot, head.masked, len(head.ids)) == (6, 1, 9)  # [CLS] [MASK] [SEP] is a [SEP] · dog [SEP]
 
 
 @pytest.mark.parametrize("ask_head", [True, False])
@@ -223,7 +223,7 @@ def test_an_epoch_asks_each_triple_in_both_directions(data, weights):
     graph = data.graph
     expected = sorted([*zip(graph.head, graph.tail, strict=True), *zip(graph.tail, graph.head, strict=True)])
     train = len(graph.splits["train"])
-    found = [(given, gold) for batch in batches for given, gold in zip(batch.given, batch.gold, strict=True)]
+    found = [(given, gold) for batch in batches for given, gold in zip(batch.subject, batch.gold, strict=True)]
     assert len(found) == 2 * train
     assert set(found) <= set(expected)
     assert [b.gold.tolist() for b in stage.batches(1)] != [b.gold.tolist() for b in batches]

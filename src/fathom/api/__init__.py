@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ def probe(
     data: Source,
     out: Out = None,
     progress: ProgressSetting = None,
-    **options: Any,
+    **options: object,
 ) -> Result:
     """Query a model about the facts in *data*.
 
@@ -58,31 +58,33 @@ def probe(
     """
     faults: list[str] = []
     entry, kind = _probe_of(asked)
-    chosen = _collect(faults, lambda: chosen_options(asked, options, lambda given: parse_options(kind, given)))
+    probe_options = _collect(faults, lambda: chosen_options(asked, options, lambda values: parse_options(kind, values)))
     with starting(f"{entry.name} probe: opening data and model", progress):
-        queryset = _collect(faults, lambda: read_source(data, chosen.columns if chosen is not None else None))
-        if queryset is not None and chosen is not None:
-            finished = find_finished(entry.name, model, queryset, chosen, out)
+        queryset = _collect(
+            faults, lambda: read_source(data, probe_options.columns if probe_options is not None else None)
+        )
+        if queryset is not None and probe_options is not None:
+            finished = find_finished(entry.name, model, queryset, probe_options, out)
             if finished is not None:
-                return Result(finished, chosen.cluster).keep_metrics()
-            request = _collect(faults, lambda: RunRequest(entry, str(model), queryset, chosen))
+                return Result(finished, probe_options.cluster).keep_metrics()
+            request = _collect(faults, lambda: RunRequest(entry, str(model), queryset, probe_options))
             if request is not None:
                 refuse_another_run(request, out)
-        here = chosen is not None or "server" not in options  # else the name is not of a model to load
-        local = _collect(faults, lambda: _model(model, chosen or kind(), load=not faults)) if here else None
-    if faults or chosen is None or queryset is None or local is None:
+        here = probe_options is not None or "server" not in options  # else the name is not of a model to load
+        local = _collect(faults, lambda: _model(model, probe_options or kind(), load=not faults)) if here else None
+    if faults or probe_options is None or queryset is None or local is None:
         raise BadInput(faults)
     detail(f"{entry.name} probe of {local!r} on {queryset!r}")
     named = local if isinstance(local, str) else local.identity.name
     with shown(f"{entry.name} {named}", progress) as report:
-        place, command = out or tempfile.mkdtemp(prefix="fathom-"), command_of(entry.name, model, data, chosen)
+        place, command = out or tempfile.mkdtemp(prefix="fathom-"), command_of(entry.name, model, data, probe_options)
         folder = run(request.with_model(local), place, report, command)
     detail(f"kept in {folder.path}")
-    return Result(folder, chosen.cluster).keep_metrics()
+    return Result(folder, probe_options.cluster).keep_metrics()
 
 
 def forecast(
-    asked: str | ProbeOptions, model: str | Path, data: Source, progress: ProgressSetting = None, **options: Any
+    asked: str | ProbeOptions, model: str | Path, data: Source, progress: ProgressSetting = None, **options: object
 ) -> Forecast:
     """Estimate the work, time and memory of :func:`probe` on this machine, without reading weights or calling a server.
 
@@ -100,16 +102,18 @@ def _forecast(
     data: Source,
     out: str | Path | None,
     progress: ProgressSetting = None,
-    **options: Any,
+    **options: object,
 ) -> Forecast:
     """See :func:`forecast`. :param out: the run to be finished, of which options, data and model must be."""
     faults: list[str] = []
     entry, kind = _probe_of(asked)
-    chosen = _collect(faults, lambda: chosen_options(asked, options, lambda given: parse_options(kind, given)))
+    probe_options = _collect(faults, lambda: chosen_options(asked, options, lambda values: parse_options(kind, values)))
     with starting(f"{entry.name} probe: estimating", progress):
-        queryset = _collect(faults, lambda: read_source(data, chosen.columns if chosen is not None else None))
+        queryset = _collect(
+            faults, lambda: read_source(data, probe_options.columns if probe_options is not None else None)
+        )
         refuse(faults)
-        request = RunRequest(entry, str(model), queryset, chosen)
+        request = RunRequest(entry, str(model), queryset, probe_options)
         refuse_another_run(request, out)
         from fathom.probes.run.forecast import Forecaster  # it loads a model library
 
@@ -259,7 +263,7 @@ def _model(model: ModelSource, options: ProbeOptions, load: bool) -> Any:
     return model
 
 
-def _collect(faults: list[str], step: Any) -> Any:
+def _collect(faults: list[str], step: Callable[[], Any]) -> Any:
     """Return what *step* returns; or None, and add its faults to the list, to report all at once."""
     try:
         return step()

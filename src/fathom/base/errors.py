@@ -66,12 +66,12 @@ def all_of(*steps: Callable[[], Any]) -> list[Any]:
     return results
 
 
-def alike(name: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6) -> list[str]:
-    """Return known names that *name* may be a misspelling of, the most similar first, ignoring case.
+def alike(name: str, candidates: Iterable[str], most: int = 3, cutoff: float = 0.6) -> list[str]:
+    """Return candidates that *name* may be a misspelling of, the most similar first, ignoring case.
 
     :param cutoff: least similarity, from 0 to 1 (:func:`difflib.get_close_matches`).
     """
-    names = {candidate.casefold(): candidate for candidate in known}
+    names = {candidate.casefold(): candidate for candidate in candidates}
     return [names[match] for match in get_close_matches(name.casefold(), names, most, cutoff)]
 
 

@@ -85,7 +85,7 @@ class Group(StrEnum):
         return {"group": str(self)}
 
 
-def opt(default: Any, text: str, *marks: Group | JsonDict, **limits: Any) -> Any:
+def opt(default: object, text: str, *marks: Group | JsonDict, **limits: Any) -> Any:
     """Declare an option of a model.
 
     :param text: its line in ``--help``.
@@ -237,7 +237,7 @@ def option_faults(kind: type[BaseModel], error: ValidationError) -> list[tuple[s
     return [(str(fault["loc"][0]), _option_fault(kind, fault)) for fault in _causes(error.errors())]
 
 
-def _causes(faults: Sequence[Any]) -> list[Any]:
+def _causes(faults: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Drop faults that only follow from others: an empty tuple of bad values, a default that needs an option."""
     bad = {fault["loc"][0] for fault in faults if len(fault["loc"]) > 1}
     return [
@@ -247,7 +247,7 @@ def _causes(faults: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _option_fault(kind: type[BaseModel], fault: Any) -> str:
+def _option_fault(kind: type[BaseModel], fault: Mapping[str, Any]) -> str:
     name = str(fault["loc"][0])
     option = spelling(kind, name)
     if fault["type"] == "extra_forbidden":
@@ -311,9 +311,9 @@ def choices_of(annotation: object) -> list[str]:
     return [choice for part in get_args(annotation) for choice in choices_of(part)]
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, candidates: Iterable[str]) -> str:
     """Suggest the names most similar to *name*, or list all known ones."""
-    names = sorted(known)
+    names = sorted(candidates)
     like = alike(name, names)
     return f"did you mean {' or '.join(like)}?" if like else f"expected one of {', '.join(names)}"
 

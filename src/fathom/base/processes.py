@@ -8,10 +8,9 @@ import signal
 import threading
 from collections.abc import Callable
 from multiprocessing.context import SpawnProcess
-from typing import Any
 
 
-def start_process(function: Callable[..., object], *args: Any) -> SpawnProcess:
+def start_process(function: Callable[..., object], *args: object) -> SpawnProcess:
     """Start a process that calls *function*. It ignores Ctrl-C, and ends when this process ends or is killed."""
     process = SpawnProcess(target=_call, args=(function, *args), daemon=True)
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited by the process
@@ -22,7 +21,7 @@ def start_process(function: Callable[..., object], *args: Any) -> SpawnProcess:
     return process
 
 
-def _call(function: Callable[..., object], *args: Any) -> None:
+def _call(function: Callable[..., object], *args: object) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     function(*args)
 

@@ -8,7 +8,7 @@ import logging
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
@@ -101,8 +101,16 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-def _flag(help: str, name: str, **more: Any) -> Any:
-    return typer.Option(False, name, help=help, rich_help_panel=Group.OUTPUT, show_default=False, **more)
+def _flag(help: str, name: str, is_eager: bool = False, callback: Callable[[bool], None] | None = None) -> Any:
+    return typer.Option(
+        False,
+        name,
+        is_eager=is_eager,
+        callback=callback,
+        help=help,
+        rich_help_panel=Group.OUTPUT,
+        show_default=False,
+    )
 
 
 def _root(

@@ -167,7 +167,7 @@ def add_command(
         )
     parameters.append(_help_all_flag())
 
-    def command(**typed: Any) -> None:
+    def command(**typed: object) -> None:
         try:
             function(*_arguments(kinds, typed, flags is not None))
         except FathomError as error:
@@ -211,7 +211,7 @@ def _arguments(kinds: Sequence[type[BaseModel]], typed: Given, free: bool) -> li
     return [*options, values] if free else options
 
 
-def _one_or_more(field: FieldInfo, value: Any) -> Any:
+def _one_or_more(field: FieldInfo, value: object) -> object:
     """Return one value of a repeated option, as a file may have it, as a list."""
     return [value] if mark_of(field, "repeated") and isinstance(value, str) else value
 
@@ -292,7 +292,7 @@ def flag(kind: type[BaseModel], name: str, text: str = "") -> inspect.Parameter:
     return free_flag(name, group_of(kind, name), text or _help(field), _type(field), spelt, mark_of(field, "also"))
 
 
-def free_flag(name: str, group: Group | None, text: str, kind: Any = str, *spelt: str | None) -> inspect.Parameter:
+def free_flag(name: str, group: Group | None, text: str, kind: type = str, *spelt: str | None) -> inspect.Parameter:
     """Return a flag that belongs to no field."""
     spellings = [flag for flag in spelt if flag] or [f"--{name}"]
     default = typer.Option(None, *spellings, help=text, show_default=False, rich_help_panel=group)

@@ -53,7 +53,7 @@ def make(entry: CommandEntry) -> typer.Typer:
 
 
 def _command(entry: Entry) -> Callable[..., None]:
-    def command(files: ProbeFiles, given: Given) -> None:
+    def command(files: ProbeFiles, options: Given) -> None:
         with starting(f"{entry.name} probe: loading libraries"):
             from fathom.api import forecast, probe
 
@@ -62,9 +62,9 @@ def _command(entry: Entry) -> Callable[..., None]:
 
                 check_tracker(files.log)
         if files.dry_run:
-            say("\n".join(forecast(entry.name, files.model, files.data, **given).lines()))
+            say("\n".join(forecast(entry.name, files.model, files.data, **options).lines()))
             return
-        result = probe(entry.name, files.model, files.data, files.out, **given)
+        result = probe(entry.name, files.model, files.data, files.out, **options)
         if not result.is_complete():
             say_unfinished(files.out, result.folder.describe())
             return

@@ -93,7 +93,7 @@ def _options(study: Study, free: Given) -> Any:
     return parse_options(study.options, free)
 
 
-def _show(study: Study, findings: Any, typed: StudyOfRuns | StudyOfModels) -> None:
+def _show(study: Study, findings: object, typed: StudyOfRuns | StudyOfModels) -> None:
     """Print the tables; with a folder, save them, further tables and the plots there."""
     drawn = typed.out is None or study.save(findings, typed.out, typed.overwrite)
     typed.show(study.tables(findings), study.conclude(findings))

@@ -122,7 +122,7 @@ class Columns:
                 pa.csv.ConvertOptions(column_types=dict.fromkeys(self.names, pa.string()), strings_can_be_null=False),
             )
 
-    def _skip_row(self, row: Any) -> str:
+    def _skip_row(self, row: pa.csv.InvalidRow) -> str:
         self._wrong.append((row.number, row.text))
         return "skip"
 

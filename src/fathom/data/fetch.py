@@ -158,21 +158,21 @@ def _put_together(
     check: Callable[[Path], tuple[str, ...]],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Fill the folder. :returns: addresses whose contents are recorded for the first time; folders for ``--data``."""
-    known = _known(checksums)
+    digests = _recorded(checksums)
     placed: dict[str, str] = {}
-    before = dict(known)
+    before = dict(digests)
     for source, file in zip(entry.whole_sources, files, strict=True):
         try:
             places = _place(source, file, folder)
             digest = contents_of(folder, places)
-            _check(source, folder, places, digest, known, accept)
+            _check(source, folder, places, digest, digests, accept)
         except (OSError, UnicodeError, BadInput) as error:
             if isinstance(error, OSError) and error.errno in FULL:  # the archive is good
                 raise
             _clear(file.parent, files)
             why = error.why if isinstance(error, Unreadable) else str(error)
             raise BadInput(f"{source.url}: {why}") from error
-        known[_key(source)] = digest
+        digests[_key(source)] = digest
         placed |= dict.fromkeys(places, source.url)
     try:
         reads = check(folder)
@@ -188,8 +188,8 @@ def _put_together(
         "reads": reads,
     }
     write_json(folder / RECORD, record)
-    if known != before:
-        write_json(checksums, known)
+    if digests != before:
+        write_json(checksums, digests)
     first = (source.url for source in entry.whole_sources if not source.is_known and _key(source) not in before)
     return tuple(first), reads
 
@@ -204,7 +204,7 @@ def _place(source: PublishedFile, file: Path, folder: Path) -> list[str]:
 
 
 def _check(
-    source: PublishedFile, folder: Path, places: list[str], digest: str, known: Mapping[str, str], accept: bool
+    source: PublishedFile, folder: Path, places: list[str], digest: str, digests: Mapping[str, str], accept: bool
 ) -> None:
     """:raises BadInput: the contents are others than those known, or than those fetched before."""
     if source.contents is not None:
@@ -214,7 +214,7 @@ def _check(
                 f"the {len(checked):,} files have another checksum: expected {source.contents}, found {found}; nothing "
                 "of it is kept"
             )
-    before = known.get(_key(source))
+    before = digests.get(_key(source))
     if before not in (None, digest) and not accept:
         raise BadInput(
             f"is not what was fetched from there before (checksum of the contents {before}, now {digest}): type "
@@ -246,13 +246,13 @@ def _key(source: PublishedFile) -> str:
     return source.url if source.take is None else f"{source.url} {' '.join(source.take)}"
 
 
-def _known(checksums: Path) -> dict[str, str]:
+def _recorded(checksums: Path) -> dict[str, str]:
     if not file_exists(checksums):
         return {}
-    known = json_file(checksums)
-    if not isinstance(known, dict) or not all(isinstance(value, str) for value in known.values()):
+    digests = json_file(checksums)
+    if not isinstance(digests, dict) or not all(isinstance(value, str) for value in digests.values()):
         raise BadInput(f"{checksums}: expected addresses with checksums; delete it to record them anew")
-    return known
+    return digests
 
 
 def _clear(desk: Path, files: Iterable[Path]) -> None:

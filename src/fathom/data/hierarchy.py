@@ -25,13 +25,13 @@ def distances(gold: Sequence[str], above: Above) -> tuple[int, ...]:
     Names above each other are equally far.
     """
 
-    def is_above(name: str, other: str) -> bool:
-        return name in above.get(other, ()) and other not in above.get(name, ())
+    def is_above(upper: str, lower: str) -> bool:
+        return upper in above.get(lower, ()) and lower not in above.get(upper, ())
 
-    below = {name: [other for other in gold if is_above(name, other)] for name in gold}
+    below = {name: [lower for lower in gold if is_above(name, lower)] for name in gold}
     steps = dict.fromkeys(gold, 1)
     for _ in gold:
-        steps = {name: 1 + max((steps[other] for other in below[name]), default=0) for name in gold}
+        steps = {name: 1 + max((steps[lower] for lower in below[name]), default=0) for name in gold}
     return tuple(steps[name] for name in gold)
 
 

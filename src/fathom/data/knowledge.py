@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -91,12 +90,11 @@ class KnowledgeGraph:
             )
             for head, relation, tail in triples
         ]
-        known = aliases or {}
         return cls(
             entity_table(
                 pa.array(entities, pa.string()),
                 pa.array([names.get(id_, id_) for id_ in entities], pa.string()),
-                aliases=pa.array([list(known.get(id_, ())) for id_ in entities], pa.list_(pa.string())),
+                aliases=pa.array([list((aliases or {}).get(id_, ())) for id_ in entities], pa.list_(pa.string())),
             ),
             pa.table(
                 {
@@ -139,7 +137,12 @@ def named_by_id(ids: pa.Array) -> pa.Table:
     return entity_table(ids, pc.utf8_trim_whitespace(pc.replace_substring(ids, "_", " ")))
 
 
-def entity_table(ids: Any, names: Any, descriptions: Any = None, aliases: Any = None) -> pa.Table:
+def entity_table(
+    ids: pa.Array | pa.ChunkedArray,
+    names: pa.Array | pa.ChunkedArray,
+    descriptions: pa.Array | pa.ChunkedArray | None = None,
+    aliases: pa.Array | pa.ChunkedArray | None = None,
+) -> pa.Table:
     """Make the entity table of a graph.
 
     :param ids: column of texts, shape (entities,); likewise *names* and *descriptions*, "" by default.

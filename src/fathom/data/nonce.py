@@ -25,13 +25,13 @@ def nonce_words(seed: int | str, avoid: Collection[str] = (), syllables: int = 2
     :param syllables: number in each word, more when all shorter ones are used.
     """
     draw = random.Random(f"nonce names {seed}")
-    known = set(avoid)
+    taken = set(avoid)
     middles, tries = syllables - 1, 0
     while True:
         parts = (f"{draw.choice(_VOWELS)}{draw.choice(_MIDDLES)}" for _ in range(middles))
         word = f"{draw.choice(_ONSETS)}{''.join(parts)}{draw.choice(_VOWELS)}{draw.choice(_CODAS)}"
-        if word not in known:
-            known.add(word)
+        if word not in taken:
+            taken.add(word)
             tries = 0
             yield word
         elif (tries := tries + 1) == _TRIES:

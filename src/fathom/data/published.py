@@ -87,8 +87,8 @@ class PublishedDataset(Declared):
     @property
     def checksums(self) -> str:
         """The number of sources with a known checksum, in words."""
-        known = sum(source.is_known for source in self.sources)
-        return {0: "on first use", len(self.sources): "known"}.get(known, f"known for {known} of {len(self.sources)}")
+        count = sum(source.is_known for source in self.sources)
+        return {0: "on first use", len(self.sources): "known"}.get(count, f"known for {count} of {len(self.sources)}")
 
 
 @cache

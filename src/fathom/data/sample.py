@@ -78,9 +78,9 @@ def sample_graph(graph: KnowledgeGraph, entities: int, seed: int = 0, held_out_w
         raise BadInput(
             f"--entities {entities}: {in_reach:,} entities of the graph occur in training triples: give 2 to {in_reach}"
         )
-    chosen, starts = _grow(graph, trained, entities, seed, held_out_weight)
+    members, starts = _grow(graph, trained, entities, seed, held_out_weight)
     kept = np.zeros(len(graph.entities), dtype=bool)
-    kept[chosen] = True
+    kept[members] = True
     ends = kept[graph.head].astype(np.int8) + kept[graph.tail]
     part = _part(graph, ends == 2)
     counts = {
@@ -111,30 +111,30 @@ def _grow(
     near, far = np.concatenate([graph.head, graph.tail]), np.concatenate([graph.tail, graph.head])
     order = np.argsort(near, kind="stable")
     limits = np.searchsorted(near[order], np.arange(len(graph.entities) + 1))
-    chosen: dict[int, None] = {}
+    members: dict[int, None] = {}
     links: dict[int, float] = {}
     led_to: set[int] = set()
     frontier: list[tuple[float, int]] = []
     starts = 0
-    while len(chosen) < size:
+    while len(members) < size:
         if frontier:
             entity = heapq.heappop(frontier)[1]
         else:
-            entity = next(entity for entity in first if entity not in chosen)
+            entity = next(entity for entity in first if entity not in members)
             starts += 1
-        if entity in chosen:  # it was drawn by a later entry, with more links
+        if entity in members:  # it was drawn by a later entry, with more links
             continue
-        chosen[entity] = None
+        members[entity] = None
         places = order[limits[entity] : limits[entity + 1]]
-        for other, is_trained in zip(far[places].tolist(), trained[places % len(graph)].tolist(), strict=True):
-            if other in chosen:
+        for neighbour, is_trained in zip(far[places].tolist(), trained[places % len(graph)].tolist(), strict=True):
+            if neighbour in members:
                 continue
-            links[other] = links.get(other, 0) + (1 if is_trained else held_out_weight)
+            links[neighbour] = links.get(neighbour, 0) + (1 if is_trained else held_out_weight)
             if is_trained:
-                led_to.add(other)
-            if other in led_to:
-                heapq.heappush(frontier, (-luck[other] - 2 * math.log(links[other]), other))
-    return list(chosen), starts
+                led_to.add(neighbour)
+            if neighbour in led_to:
+                heapq.heappush(frontier, (-luck[neighbour] - 2 * math.log(links[neighbour]), neighbour))
+    return list(members), starts
 
 
 def _part(graph: KnowledgeGraph, rows: NDArray[np.bool_]) -> KnowledgeGraph:
@@ -160,8 +160,8 @@ def _unseen(graph: KnowledgeGraph) -> dict[str, int]:
     trained = _in_training(graph)
     seen = np.zeros(len(graph.entities), dtype=bool)
     seen[graph.head[trained]] = seen[graph.tail[trained]] = True
-    known = seen[graph.head] & seen[graph.tail]
-    return {split: int((~known[span.start : span.stop]).sum()) for split, span in graph.splits.items()}
+    both_seen = seen[graph.head] & seen[graph.tail]
+    return {split: int((~both_seen[span.start : span.stop]).sum()) for split, span in graph.splits.items()}
 
 
 def _notes(graph: KnowledgeGraph, part: KnowledgeGraph, counts: Mapping[str, Any], wanted: int) -> Iterator[str]:

@@ -358,15 +358,15 @@ class CausalEntailmentProbe(ShardedProbe):
         for query in queries:
             alike.setdefault(texts[self._text(query)].rest, []).append(query)
         columns = {}
-        for rest, own in alike.items():
-            space = self.queryset.candidates[own[0].candidates]
+        for rest, members in alike.items():
+            space = self.queryset.candidates[members[0].candidates]
             questions = [
                 SearchQuestion(texts[self._text(query)].before, space.places(query.gold), space.places(query.known))
-                for query in own
+                for query in members
             ]
             trie = AnswerTrie(rest, space.ids)
             results = search(self.model, trie, questions, SearchPlan(TOP, one_gold=True), self.budget, self._vectors)
-            for query, found in zip(own, results, strict=True):
+            for query, found in zip(members, results, strict=True):
                 [place] = space.places(query.gold)
                 tokens: Columns = {"gold_tokens": [texts[self._text(query)].answers[place]]}
                 if found.result.unscored is None:

@@ -12,7 +12,7 @@ from fathom.engine.models.options import ServerOptions
 from fathom.probes.options import LikelihoodOptions, ProbeOptions, ServedOptions, StatementOptions
 
 if TYPE_CHECKING:
-    from fathom.engine.models.base import Model
+    from fathom.engine.models.base import AnyModel, Model
     from fathom.engine.models.chat import ChatTemplate
     from fathom.engine.models.encoder_decoder import EncoderDecoder
     from fathom.engine.models.likelihoods import LikelihoodServer
@@ -40,7 +40,7 @@ def open_model(name: str, options: ProbeOptions) -> Model | ChatServer | Likelih
     return _likelihood_server(name, options, tokenizer)
 
 
-def served_tokenizer(name: str, options: Any) -> str | None:
+def served_tokenizer(name: str, options: ProbeOptions) -> str | None:
     """Return the tokenizer of a served model that scores texts; None of one that writes.
 
     :raises BadInput: it is missing, or options say how to load the model.
@@ -92,7 +92,7 @@ def loading_key(options: ProbeOptions) -> dict[str, Any]:
     return _loading(options) | options.model_dump(mode="json", include=set(ServerOptions.model_fields))
 
 
-def check_loaded(model: Any, options: ProbeOptions) -> None:
+def check_loaded(model: AnyModel, options: ProbeOptions) -> None:
     """:raises BadInput: the options say how to load the model, or the probe needs more than the model gives."""
     from fathom.engine.models.likelihoods import LikelihoodServer
 

@@ -282,7 +282,7 @@ class RunFolder:
             if name in recorded and file_digest(self.path / name) not in recorded[name]:
                 raise Unreadable(self.path / name, None, f"{DAMAGED}: not what the run wrote: {what_to_do}")
 
-    def add_circumstances(self, **facts: Any) -> None:
+    def add_circumstances(self, **facts: object) -> None:
         """Add to the circumstances; numbers add up over all sessions. Each part writes its own file."""
         facts |= {"command": dict(self.command)} if self.command else {}
         if self.part is not None:

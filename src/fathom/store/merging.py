@@ -81,9 +81,9 @@ def _shared_shards(runs: Sequence[RunFolder]) -> list[str]:
 def _copy_all(runs: Sequence[RunFolder], folder: Path) -> None:
     manifest = read_manifest(runs[0].path, RunManifest)
     for run in runs[1:]:
-        other = read_manifest(run.path, RunManifest)
-        add_up(manifest["circumstances"], other["circumstances"])
-        manifest["digests"] = other.get("digests", {}) | manifest.get("digests", {})
+        run_manifest = read_manifest(run.path, RunManifest)
+        add_up(manifest["circumstances"], run_manifest["circumstances"])
+        manifest["digests"] = run_manifest.get("digests", {}) | manifest.get("digests", {})
     for name in ("queries.parquet", "candidates.parquet"):
         shutil.copyfile(runs[0].path / name, folder / name)
     differing = [name for run in runs for name in _copy_missing(run.path, folder)]

@@ -264,7 +264,7 @@ class Loop:
             if self.clock >= 1 or self.at.step >= stage.steps:
                 break
 
-    def _step(self, stage: Stage, batch: Any) -> None:
+    def _step(self, stage: Stage, batch: object) -> None:
         at, accumulate = self.at, self.rules.accumulate
         with self._precision():
             loss = stage.loss(batch)

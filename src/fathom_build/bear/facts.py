@@ -388,7 +388,7 @@ def pool_of(store: FactStore, relation: RelationPlan, plan: BearPlan, dropped: f
     """
     filters = _Filters(store, relation, plan, dropped, log)
     most = max(limits.most_per_answer for limits in plan.variants().values()) * SPARE
-    widest = max(max(one.most_answers, one.one_to_one) for one in plan.variants().values()) * SPARE
+    widest = max(max(limits.most_answers, limits.one_to_one) for limits in plan.variants().values()) * SPARE
     least = min(limits.least_per_answer for limits in plan.variants().values())
     many, single = _Best(widest), _Best(widest)
     for number, rows in groupby(store.rows(relation.property), key=lambda row: row.object):

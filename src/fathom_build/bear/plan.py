@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -121,7 +121,7 @@ class BearPlan(_Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _filled(cls, content: Any) -> Any:
+    def _filled(cls, content: object) -> object:
         """Fill in the paper's limits for a variant that names only some; "as_of" may be left out."""
         if not isinstance(content, dict):
             return content
@@ -147,7 +147,9 @@ def read_plan(file: Path) -> BearPlan:
     try:
         plan = BearPlan(**content)
     except ValidationError as error:
-        raise BadInput([f"{file}: {_fault(content, one, _kind(one['loc']))}" for one in error.errors()]) from error
+        raise BadInput(
+            [f"{file}: {_fault(content, fault, _kind(fault['loc']))}" for fault in error.errors()]
+        ) from error
     refuse([f"{file}: {fault}" for fault in _more_faults(plan)])
     return plan
 
@@ -157,7 +159,7 @@ def _kind(place: Sequence[int | str]) -> type[BaseModel]:
     return parts.get(str(place[0]), BearPlan) if len(place) > 1 else BearPlan
 
 
-def _fault(content: Json, fault: Any, kind: type[BaseModel]) -> str:
+def _fault(content: Json, fault: Mapping[str, Any], kind: type[BaseModel]) -> str:
     """Describe a fault in one line: where, what was expected, what was found."""
     where = ".".join(_named(content, fault["loc"])) or "the plan"
     name = str(fault["loc"][-1]) if fault["loc"] else ""
@@ -169,7 +171,7 @@ def _fault(content: Json, fault: Any, kind: type[BaseModel]) -> str:
     if fault["type"] == "value_error" and isinstance(fault["input"], dict):  # of several options together
         return f"{where}: {fault['msg'].removeprefix('Value error, ')}"
     found = "options" if isinstance(fault["input"], dict) else fault["input"]
-    return f"{where}: {value_fault(fault | {'input': found})}"
+    return f"{where}: {value_fault({**fault, 'input': found})}"
 
 
 def _named(content: Json, place: Sequence[int | str]) -> Iterator[str]:

@@ -156,11 +156,14 @@ def majority(kinds: Iterable[Mapping[int, int]], share: float = SHARE) -> tuple[
     return best, times[best]
 
 
-def write_audit(path: Path, plan: BearPlan, chosen: Mapping[str, ChosenRelation], size: int) -> None:
+def write_audit(path: Path, plan: BearPlan, choices: Mapping[str, ChosenRelation], size: int) -> None:
     """Write randomly drawn instances for a person to compare with Wikidata, where ranks and references are."""
     templates = {relation.property: relation.templates[0] for relation in plan.relations}
     pairs = [
-        (name, instance, answer) for name in chosen for answer in chosen[name].answers for instance in answer.instances
+        (name, instance, answer)
+        for name in choices
+        for answer in choices[name].answers
+        for instance in answer.instances
     ]
     drawn = random.Random(f"{plan.seed} audit").sample(pairs, min(size, len(pairs)))
     write_sheet(
@@ -189,14 +192,14 @@ _SLOT = re.compile(r"\b(an?|the)\s+\[([XY])\]", re.IGNORECASE)
 _VOWEL = re.compile(r"[aeiouAEIOU]")
 
 
-def slot_notes(relation: RelationPlan, chosen: ChosenRelation) -> Iterator[str]:
+def slot_notes(relation: RelationPlan, choice: ChosenRelation) -> Iterator[str]:
     """Yield faults around the names' slots: articles that do not fit, ends without a full stop.
 
     Of English templates; what is no English word is passed over.
     """
     names = {
-        "X": [instance.name for answer in chosen.answers for instance in answer.instances],
-        "Y": [answer.name for answer in chosen.answers],
+        "X": [instance.name for answer in choice.answers for instance in answer.instances],
+        "Y": [answer.name for answer in choice.answers],
     }
     for text, count in Counter(relation.templates).items():
         if count > 1:
@@ -221,15 +224,15 @@ def _misfits(article: str, name: str) -> bool:
     return article != "the" and (article == "an") != bool(_VOWEL.match(name))
 
 
-def write_template_sheet(path: Path, plan: BearPlan, chosen: Mapping[str, ChosenRelation]) -> None:
+def write_template_sheet(path: Path, plan: BearPlan, choices: Mapping[str, ChosenRelation]) -> None:
     """Write each template with drawn subjects and their answers."""
     rows = []
     for relation in plan.relations:
-        if relation.property not in chosen:
+        if relation.property not in choices:
             continue
         pairs = [
             (instance.name, answer.name)
-            for answer in chosen[relation.property].answers
+            for answer in choices[relation.property].answers
             for instance in answer.instances
         ]
         drawn = random.Random(f"{plan.seed} {relation.property} templates").sample(pairs, min(EXAMPLES, len(pairs)))
@@ -247,13 +250,13 @@ PUBLISHED: tuple[tuple[Cell, ...], ...] = (
 _TABLE_2 = ("instances", "relations", "1:1 relations", "N:1 relations", "instances per N:1 relation")
 
 
-def sizes(chosen: Mapping[str, Sequence[ChosenRelation]]) -> Table:
+def sizes(by_variant: Mapping[str, Sequence[ChosenRelation]]) -> Table:
     """Tabulate the sizes of each variant next to the published values (table 2 of the paper).
 
-    :param chosen: relations of each variant, the infeasible ones left out.
+    :param by_variant: relations of each variant, the infeasible ones left out.
     """
     rows: list[tuple[Cell, ...]] = []
-    for name, relations in chosen.items():
+    for name, relations in by_variant.items():
         single = sum(relation.cardinality == ONE_TO_ONE for relation in relations)
         many = [relation.total for relation in relations if relation.cardinality != ONE_TO_ONE]
         mean = sum(many) / len(many) if many else None

@@ -449,9 +449,9 @@ class _Builder:
         samples = {type_: Reservoir(self.options.sample, f"{self.options.seed} {type_}") for type_ in self.listed.types}
         types = [type_ for type_ in self.listed.types if self._candidates(type_)]
         places = {folder / type_: [type_] for type_ in types} if self.options.each_type else {folder: types}
-        for place, own in places.items():
+        for place, place_types in places.items():
             place.mkdir(exist_ok=True)
-            write_native(place, self._facts(rows, samples, own), self._relations(own))
+            write_native(place, self._facts(rows, samples, place_types), self._relations(place_types))
         counted = (
             {"type": entity.type, "id": entity.id, "name": entity.name, "sentences": self._sentences[number]}
             for number, entity in enumerate(self.listed.entities)

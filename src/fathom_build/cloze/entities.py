@@ -94,10 +94,10 @@ class _Line(NamedTuple):
     names: list[str]
 
 
-def read_entities(given: Sequence[str], options: ClozeBuildOptions) -> EntityList:
+def read_entities(files: Sequence[str], options: ClozeBuildOptions) -> EntityList:
     """Read lists of entities.
 
-    :param given: files, each optionally as ``type=file``.
+    :param files: each optionally as ``type=file``.
     :param options: determine which names are equal.
     :raises BadInput: a file is unreadable, a line is malformed, or a list has no names.
     """
@@ -105,7 +105,7 @@ def read_entities(given: Sequence[str], options: ClozeBuildOptions) -> EntityLis
     merged: dict[tuple[str, str], ListedEntity] = {}
     about: list[Json] = []
     notes: list[str] = []
-    for text in given:
+    for text in files:
         type_, path = split_given(text)
         lines = _numbered_lines(path, faults)
         if lines is None:
@@ -216,7 +216,7 @@ def _check_names(path: Path, number: int, names: list[str], faults: Faults) -> l
 
 def _merge(
     lines: Iterable[_Line],
-    given: str | None,
+    type_: str | None,
     file: str,
     options: ClozeBuildOptions,
     merged: dict[tuple[str, str], ListedEntity],
@@ -225,7 +225,7 @@ def _merge(
     again = []
     for line in lines:
         name = line.names[0]
-        key = given or line.type or file, plain(name) if as_written(name, options) else fold(plain(name))
+        key = type_ or line.type or file, plain(name) if as_written(name, options) else fold(plain(name))
         if key in merged:
             again.append(line)
             merged[key] = _also_called(merged[key], line)

@@ -160,15 +160,15 @@ def _is_code(word: str) -> bool:
     return sum(sign.isdigit() or sign.isupper() for sign in word) >= 2
 
 
-def _alike(word: str, other: str) -> bool:
-    """Return whether two words begin alike. :param other: in lower case."""
+def _alike(word: str, lower: str) -> bool:
+    """Return whether two words begin alike. :param lower: in lower case."""
     small = fold(word)
-    shared = len(commonprefix((small, other)))  # noqa: RUF071 # of letters, not of paths
-    if shared >= _LONG_BEGINNING or (small == other and shared >= _BEGINNING - 1):
+    shared = len(commonprefix((small, lower)))  # noqa: RUF071 # of letters, not of paths
+    if shared >= _LONG_BEGINNING or (small == lower and shared >= _BEGINNING - 1):
         return True
     if shared < _BEGINNING:  # Cuba, Cuban
-        return word[0].isupper() and shared == len(small) == _BEGINNING - 1 and shared < len(other)
-    return min(len(small), len(other)) - shared <= 1
+        return word[0].isupper() and shared == len(small) == _BEGINNING - 1 and shared < len(lower)
+    return min(len(small), len(lower)) - shared <= 1
 
 
 BLOCKED_FILE = Path(__file__).with_name("blocked.txt")

@@ -202,9 +202,9 @@ def _closed(pairs: Iterable[Step]) -> tuple[dict[str, set[str]], dict[str, set[s
     """:returns: of each property what is an even number of inverses away (the same), and what an odd one (the same the
     other way round)."""
     next_to: dict[str, set[str]] = defaultdict(set)
-    for one, other in pairs:
-        next_to[one].add(other)
-        next_to[other].add(one)
+    for first, second in pairs:
+        next_to[first].add(second)
+        next_to[second].add(first)
     even: dict[str, set[str]] = {}
     odd: dict[str, set[str]] = {}
     for start in next_to:
@@ -212,7 +212,7 @@ def _closed(pairs: Iterable[Step]) -> tuple[dict[str, set[str]], dict[str, set[s
         ahead = [(start, 0)]
         while ahead:
             node, turns = ahead.pop()
-            new = {(other, 1 - turns) for other in next_to[node]} - reached
+            new = {(neighbour, 1 - turns) for neighbour in next_to[node]} - reached
             reached |= new
             ahead += new
         even[start] = {node for node, turns in reached if not turns and node != start}
@@ -369,20 +369,25 @@ class EntailedTypes:
         self._classes: dict[str, set[str]] = defaultdict(set)
         self._alternatives: dict[str, set[str]] = defaultdict(set)
         for row in (*rows_of(sources, "domains"), *rows_of_lists(sources, "domain_parts", Notes())):
-            known = self._alternatives if "whole" in row else self._classes
-            known[f"{row['side']} {row['property']}"].add(row["class"])
+            by_side = self._alternatives if "whole" in row else self._classes
+            by_side[f"{row['side']} {row['property']}"].add(row["class"])
         for row in rows_of_lists(sources, "all_values", notes):
             self._alternatives[f"range {row['property']}"].add(row["class"])
         self._values: dict[str, set[tuple[str, str]]] = defaultdict(set)
         for row in rows_of_lists(sources, "has_values", notes):
             self._values[row["class"]].add((row["property"], row["value"]))
         self._definitions: dict[object, list[_Definition]] = defaultdict(list)
-        for one in _definitions(sources, notes):
-            self._definitions[one.key()].append(one)
-        self._sides_of, self.with_above = (cache(partial(_with_above, edges=given)) for given in (steps, edges))
-        own = (property_ for all_ in self._definitions.values() for one in all_ for property_ in one.properties())
+        for definition in _definitions(sources, notes):
+            self._definitions[definition.key()].append(definition)
+        self._sides_of, self.with_above = (cache(partial(_with_above, edges=upward)) for upward in (steps, edges))
+        in_definitions = (
+            property_
+            for definitions in self._definitions.values()
+            for definition in definitions
+            for property_ in definition.properties()
+        )
         sides = (side.partition(" ")[2] for side in (*steps, *self._classes, *self._alternatives))
-        self.properties = {*sides, *own}
+        self.properties = {*sides, *in_definitions}
         """Those of which a type may follow."""
 
     def of_all(
@@ -424,9 +429,11 @@ class EntailedTypes:
         types, facts = self._all_above(stated), set(asserted)
         while True:
             facts |= {("domain", *value) for value in self.values_of(types)}
-            reached = [(above.split(" "), other) for side, p, other in facts for above in self._sides_of(f"{side} {p}")]
+            reached = [
+                (above.split(" "), far_end) for side, p, far_end in facts for above in self._sides_of(f"{side} {p}")
+            ]
             sides = {f"{side} {property_}" for (side, property_), _ in reached}
-            values = {(property_, other) for (side, property_), other in reached if side == "domain"}
+            values = {(property_, far_end) for (side, property_), far_end in reached if side == "domain"}
             definitions = (
                 definition for key in (*types, *values, *sides) for definition in self._definitions.get(key, ())
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fathom.base.errors import refuse
 from fathom.data.formats.ontoprobe import clean, has_words
@@ -17,6 +17,9 @@ from fathom.data.formats.rdf import name_of, one_line
 from fathom_build.ontology.hierarchy import cycles, edges_of
 from fathom_build.ontology.sources import KEPT, OF_RDF, Row, Source, at_hand, lines_of, outside, places_of, rows_of
 from fathom_build.sheets import Notes
+
+if TYPE_CHECKING:
+    from pyoxigraph import BlankNode, Literal, NamedNode, Quad
 
 PREFIXES = {
     "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
@@ -180,7 +183,7 @@ def short(iri: str) -> str:
     return next((prefix + iri.removeprefix(base) for prefix, base in _SHORT.items() if iri.startswith(base)), iri)
 
 
-def _name(node: Any) -> str:
+def _name(node: NamedNode | BlankNode) -> str:
     """Return a node's name; none for blank nodes, whose names differ each time that a file is read."""
     return short(node.value) if str(node).startswith("<") else "that of a blank node"
 
@@ -199,7 +202,7 @@ class Intake:
         self.predicates: set[str] = set()
         """All that occur in the files."""
 
-    def take(self, quads: Iterable[Any]) -> Iterator[Any]:
+    def take(self, quads: Iterable[Any]) -> Iterator[Quad]:
         """Yield the statements for the store, given those of pyoxigraph."""
         import pyoxigraph
 
@@ -239,7 +242,7 @@ class Intake:
         notes.add_kinds(kinds, "things without an IRI (blank nodes) are left out")
         notes.add_all(list(self._bare_labels), "labels of what has no IRI (blank nodes) are left out")
 
-    def _see_bare(self, predicate: str, object_: Any) -> None:
+    def _see_bare(self, predicate: str, object_: NamedNode | BlankNode | Literal) -> None:
         if predicate in (TYPE, _INSTANCE_OF) and not isinstance(object_, self._literal):
             self._bare[object_.value] += 1
         elif predicate in self._namings and self._reads(object_):
@@ -255,10 +258,10 @@ class Intake:
             reads = f"--language {self._languages.most_common(1)[0][0]} reads those of one"
             notes.append(f"labels in other languages are left out: {', '.join(most_common)}{more}; {reads}")
 
-    def _reads(self, object_: Any) -> bool:
+    def _reads(self, object_: NamedNode | BlankNode | Literal) -> bool:
         return isinstance(object_, self._literal) and self._naming.reads(object_.language)
 
-    def _is_label(self, object_: Any) -> bool:
+    def _is_label(self, object_: NamedNode | BlankNode | Literal) -> bool:
         if not isinstance(object_, self._literal):
             return False
         if self._reads(object_):
@@ -266,12 +269,12 @@ class Intake:
         self._languages[str(object_.language).lower()] += 1
         return False
 
-    def _plain(self, quad: Any) -> Any:
+    def _plain(self, quad: Quad) -> Quad:
         if quad.graph_name == self._graph:
             return quad
         return self._make(quad.subject, quad.predicate, quad.object, self._graph)
 
-    def _rewritten(self, subject: Any, predicate: str, object_: Any) -> Iterator[Any]:
+    def _rewritten(self, subject: NamedNode, predicate: str, object_: NamedNode) -> Iterator[Quad]:
         """Yield types and sub-classes as RDF has them, and state that their classes are classes."""
         if predicate == _INSTANCE_OF and _PROPERTY_OF_WIKIDATA.fullmatch(subject.value):
             return

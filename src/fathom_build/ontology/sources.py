@@ -68,9 +68,9 @@ OF_RDF = (
 """Vocabularies whose own terms (owl:Thing) are not expected in an ontology."""
 
 
-def outside(iris: Iterable[str], known: Collection[str]) -> list[str]:
+def outside(iris: Iterable[str], expected: Collection[str]) -> list[str]:
     """Return the unknown IRIs, each once, except RDF's own terms."""
-    return sorted({iri for iri in iris if iri not in known and not iri.startswith(OF_RDF)})
+    return sorted({iri for iri in iris if iri not in expected and not iri.startswith(OF_RDF)})
 
 
 class Source(Protocol):

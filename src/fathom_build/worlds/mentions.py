@@ -199,10 +199,10 @@ class Tries:
         self.numbers = np.zeros(len(names), dtype=np.int64)
         self.count = 0
         for fold in (False, True):
-            chosen = exact != fold
-            if chosen.any():
-                trie = _Trie(names.filter(pa.array(chosen)), Hasher(fold))
-                self.numbers[chosen] = trie.numbers + self.count
+            mask = exact != fold
+            if mask.any():
+                trie = _Trie(names.filter(pa.array(mask)), Hasher(fold))
+                self.numbers[mask] = trie.numbers + self.count
                 self._parts.append((trie, self.count))
                 self.count += trie.count
 
@@ -399,11 +399,11 @@ def inflector() -> Callable[[str], Sequence[str]]:
     """Return a function from a name to its inflected forms, without the name and :data:`FUNCTION_WORDS`."""
     from lemminflect import getAllInflections, getAllInflectionsOOV
 
-    known = lru_cache(_CACHED)(getAllInflections)
-    unknown = lru_cache(_CACHED)(partial(getAllInflectionsOOV, upos="NOUN"))
+    in_dictionary = lru_cache(_CACHED)(getAllInflections)
+    by_rules = lru_cache(_CACHED)(partial(getAllInflectionsOOV, upos="NOUN"))
 
     def forms(word: str, tags: Sequence[str] = ()) -> Iterator[str]:
-        for tag, spelt in (known(word) or ({} if tags else unknown(word))).items():
+        for tag, spelt in (in_dictionary(word) or ({} if tags else by_rules(word))).items():
             if (not tags or tag in tags) and (tag != "NNS" or len(word) >= _PLURAL):
                 yield from spelt
 

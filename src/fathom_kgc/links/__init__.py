@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fathom.base.errors import BadInput
 from fathom.base.options import Given, parse_options
@@ -38,25 +38,31 @@ class Kind(NamedTuple):
     def options(self) -> type[LinkTraining]:
         return resolve_name(self.options_at)  # type: ignore[no-any-return]
 
-    def complete(self, model: str, given: Given) -> Given:
+    def complete(self, model: str, values: Given) -> Given:
         """Return options with those of a ``preset`` among them, over which the others win.
 
         :param model: the name that the user gave, which may be one of PyKEEN's.
         :raises BadInput: no such preset of this kind.
         """
-        options = {name: value for name, value in given.items() if name != "preset"}
-        defaults = preset(given["preset"], self.name) if given.get("preset") is not None else {}
+        options = {name: value for name, value in values.items() if name != "preset"}
+        defaults = preset(values["preset"], self.name) if values.get("preset") is not None else {}
         return defaults | options | ({"model": model} if "model" in self.options.model_fields else {})
 
-    def parse(self, model: str, given: Given) -> LinkTraining:
+    def parse(self, model: str, values: Given) -> LinkTraining:
         """Parse options, see :meth:`complete`. :raises BadInput: unknown ones, or values out of range."""
-        return parse_options(self.options, self.complete(model, given))
+        return parse_options(self.options, self.complete(model, values))
 
     def load(self) -> type[Predictor]:
         return resolve_name(self.predictor_at)  # type: ignore[no-any-return]
 
 
-def _kind(name: str, options: str, does: str, begins_with: Any = None, at: str = "") -> Kind:
+def _kind(
+    name: str,
+    options: str,
+    does: str,
+    begins_with: Literal["masked", "causal", "t5", "bart"] | None = None,
+    at: str = "",
+) -> Kind:
     at = at or f"{name.replace('-', '_')}:Predictor"
     return Kind(name, f"fathom_kgc.links.options:{options}", f"fathom_kgc.links.{at}", does, begins_with)
 

@@ -213,8 +213,8 @@ def rank_links(scores: Tensor, links: Links, top: int, keep_scores: bool = False
     among_all = _ranks(scores, right)
     best, place = torch.topk(torch.nan_to_num(scores, nan=-torch.inf), min(top, scores.shape[1]), dim=1)
     rivals = scores.clone()
-    for row, known in enumerate(links.known):
-        rivals[row, torch.from_numpy(known).to(scores.device)] = torch.nan
+    for row, filtered in enumerate(links.known):
+        rivals[row, torch.from_numpy(filtered).to(scores.device)] = torch.nan
     kept = list(scores.cpu().numpy()) if keep_scores else [None] * len(links)
     ranked = zip(right[:, 0].tolist(), _ranks(rivals, right), among_all, kept, strict=True)
     listed = zip(place.tolist(), best.tolist(), strict=True)

@@ -173,12 +173,12 @@ class Predictor(base.Predictor):
         return min(ROWS, SCORES // len(self.graph.entities))
 
     def scores(self, links: Links) -> Tensor:
-        given, relation, inverse = (
+        subject, relation, inverse = (
             torch.from_numpy(column).to(self.device) for column in (links.given, links.relation, links.inverse)
         )
         scores = torch.empty(len(links), len(self.graph.entities), device=self.device)
-        tails = ~inverse, [given, relation], self.network.predict_t
-        heads = inverse, [relation, given], self.network.predict_h
+        tails = ~inverse, [subject, relation], self.network.predict_t
+        heads = inverse, [relation, subject], self.network.predict_h
         for rows, columns, predict in (tails, heads):
             if rows.any():
                 queries = torch.stack(columns, 1)[rows]
@@ -195,7 +195,7 @@ def _seen(graph: KnowledgeGraph, rows: range) -> dict[str, Places]:
     return {"entities": np.union1d(head, tail), "relations": np.unique(relation)}
 
 
-def _settings(interaction: Any) -> dict[str, Any]:
+def _settings(interaction: object) -> dict[str, Any]:
     """Return the numbers and names that an interaction has in addition to its weights."""
     values = vars(interaction).items()
     return {name: value for name, value in values if isinstance(value, int | float | str) and name != "training"}
@@ -327,17 +327,17 @@ class _Training(Course, TrainingCallback):  # type: ignore[misc] # PyKEEN is unt
         except (MemoryError, torch.OutOfMemoryError) as error:
             raise _too_large(options) from error
 
-    def pre_batch(self, **kwargs: Any) -> None:
+    def pre_batch(self, **kwargs: object) -> None:
         if self.batches and self._out_of_time():  # here, not after a batch, when its step is still to come
             raise _TimeIsUp
 
-    def on_batch(self, epoch: int, batch: Any, batch_loss: float, **kwargs: Any) -> None:
+    def on_batch(self, epoch: int, batch: object, batch_loss: float, **kwargs: object) -> None:
         self.losses += batch_loss
 
-    def post_batch(self, epoch: int, batch: Any, **kwargs: Any) -> None:
+    def post_batch(self, epoch: int, batch: object, **kwargs: object) -> None:
         self.batches += 1
 
-    def post_epoch(self, epoch: int, epoch_loss: float, **kwargs: Any) -> None:
+    def post_epoch(self, epoch: int, epoch_loss: float, **kwargs: object) -> None:
         self._close_epoch(epoch, epoch_loss)
         self.batches, self.losses = 0, 0.0
 

@@ -104,7 +104,7 @@ def _sample(graph: KnowledgeGraph, triples: int, all_entities: bool) -> Knowledg
 class _Clocks:
     """The seconds of each call of a predictor's methods, which are wrapped."""
 
-    def __init__(self, predictor: Any, clock: Clock) -> None:
+    def __init__(self, predictor: base.Predictor, clock: Clock) -> None:
         self.now = clock
         self.seconds: dict[str, list[float]] = {"prepare": [], "rank": []}
         self.queries: list[int] = []
@@ -113,12 +113,12 @@ class _Clocks:
 
     def _timed(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
-        def call(*given: Any, **named: Any) -> Any:
+        def call(*arguments: Any, **keywords: Any) -> Any:
             began = self.now()
-            result = method(*given, **named)
+            result = method(*arguments, **keywords)
             self.seconds[name].append(self.now() - began)
             if name == "rank":
-                self.queries.append(len(given[0]))
+                self.queries.append(len(arguments[0]))
             return result
 
         return call
@@ -167,12 +167,14 @@ def _time_stages(
 ) -> tuple[float, int]:
     """Return the seconds of all steps and epochs, and the number of validations, which are not in them."""
     stages = predictor.stages()
-    predictor.stages = lambda: [replace(one, steps=min(one.steps, STEPS), epochs=min(one.epochs, 2)) for one in stages]
+    predictor.stages = lambda: [
+        replace(stage, steps=min(stage.steps, STEPS), epochs=min(stage.epochs, 2)) for stage in stages
+    ]
     fit = _Measured(predictor, folder, clocks.now)
     fit.run()
     validating = clocks.total() / max(1, len(clocks.seconds["prepare"]))
     seconds, few = 0.0, predictor.graph
-    for stage in (one for one in stages if one.name in fit.steps):
+    for stage in (stage for stage in stages if stage.name in fit.steps):
         # A stage that is not validated reads the entities (knn-kge).
         scale = len(graph.training) / len(few.training) if stage.watched else len(graph.entities) / len(few.entities)
         each = fit.steps[stage.name]
@@ -182,7 +184,7 @@ def _time_stages(
 
 
 def _time_epochs(
-    predictor: Any, training: Embedding, graph: KnowledgeGraph, folder: Path, clocks: _Clocks
+    predictor: base.Predictor, training: Embedding, graph: KnowledgeGraph, folder: Path, clocks: _Clocks
 ) -> tuple[float, int]:
     """Return the same of PyKEEN's loop, from the difference of a short and a longer training."""
     took = []

@@ -203,9 +203,9 @@ class NameState(SearchState):
 
     NOT_A_NUMBER = NOT_A_NUMBER
 
-    def __init__(self, answers: AnswerTrie, gold: int, known: Ints, gold_score: float, reach: Reach) -> None:
+    def __init__(self, answers: AnswerTrie, gold: int, filtered: Ints, gold_score: float, reach: Reach) -> None:
         max_rank = None if reach.width is None else reach.depth
-        super().__init__(answers, [gold], known, SearchGoal(reach.depth, max_rank, not reach.keep_scores))
+        super().__init__(answers, [gold], filtered, SearchGoal(reach.depth, max_rank, not reach.keep_scores))
         self.set_gold(np.array([gold_score]))
         self.reach = reach
         self.floor = -np.inf
@@ -354,8 +354,8 @@ class GenerativePredictor(TextPredictor):
         self._proven = self._searched = self._nodes = 0
 
     @abstractmethod
-    def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
-        """Return texts of the queries (given, relation, ?), or (?, relation, given) if *inverse*."""
+    def questions(self, subject: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
+        """Return texts of the queries (subject, relation, ?), or (?, relation, subject) if *inverse*."""
 
     @property
     def answers(self) -> Sequence[str]:
@@ -482,13 +482,13 @@ class Kgt5Predictor(GenerativePredictor):
     def optimizer(self) -> Optimizer:
         return adafactor if self.options.optimizer == "adafactor" else ADAMW
 
-    def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
+    def questions(self, subject: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
         """Return "predict tail: head | relation | description of the head", and likewise for heads."""
         texts = self.texts
         return [
             f"predict {'head' if asks_head else 'tail'}: {texts.names[entity]} | {texts.relations[link]} | "
             f"{texts.descriptions[entity]}".rstrip()
-            for entity, link, asks_head in zip(given.tolist(), relation.tolist(), inverse, strict=True)
+            for entity, link, asks_head in zip(subject.tolist(), relation.tolist(), inverse, strict=True)
         ]
 
 
@@ -510,9 +510,9 @@ class GenKgcPredictor(GenerativePredictor):
         self._demonstrations = examples_of_relations(graph, options.demonstrations, options.seed)
         self.tokenizer.truncation_side = "left"  # the question stands last and must stay
 
-    def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
-        """Return demonstrations, then the given entity with its description, and the relation."""
-        triples = zip(given.tolist(), relation.tolist(), inverse, strict=True)
+    def questions(self, subject: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
+        """Return demonstrations, then the subject with its description, and the relation."""
+        triples = zip(subject.tolist(), relation.tolist(), inverse, strict=True)
         separator = self.tokenizer.sep_token or self.tokenizer.eos_token
         return [
             "".join(f"{shown} {separator} " for shown in self._shown(entity, link))
@@ -540,9 +540,9 @@ class GenKgcPredictor(GenerativePredictor):
     def _shown(self, entity: int, relation: int) -> list[str]:
         triples = [ends for ends in self._demonstrations[relation] if entity not in ends]
         return [
-            f"{self._statement(self.texts.names[known], relation, inverse)} {self.answers[answer]}"
+            f"{self._statement(self.texts.names[subject], relation, inverse)} {self.answers[answer]}"
             for head, tail in triples[: self.options.demonstrations]
-            for known, answer, inverse in ((head, tail, False), (tail, head, True))
+            for subject, answer, inverse in ((head, tail, False), (tail, head, True))
         ]
 
     @cached_property

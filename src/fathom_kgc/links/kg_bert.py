@@ -157,10 +157,10 @@ class Predictor(TextPredictor):
 
         Entities with equal texts are read once and tie.
         """
-        [given], [relation], [inverse] = (c.tolist() for c in (links.given, links.relation, links.inverse))
+        [subject], [relation], [inverse] = (c.tolist() for c in (links.given, links.relation, links.inverse))
         rows, entities = self._distinct
         triples = [
-            self.read(entity, relation, given) if inverse else self.read(given, relation, entity)
+            self.read(entity, relation, subject) if inverse else self.read(subject, relation, entity)
             for entity in entities.tolist()
         ]
         self.triples_read += len(triples)
@@ -177,8 +177,8 @@ class Predictor(TextPredictor):
         frame = [self.framing.before, self.framing.between, self.framing.after]
         before, between, after = self.tokenizer.batch_decode(frame)
         prompts = []
-        for given, relation, inverse in queries:
-            texts = self.tokenizer.batch_decode([self.entity_ids[given], self.relation_ids[relation]])
+        for subject, relation, inverse in queries:
+            texts = self.tokenizer.batch_decode([self.entity_ids[subject], self.relation_ids[relation]])
             parts = ["[Y]", *reversed(texts)] if inverse else [*texts, "[Y]"]
             prompts.append(f"{before} {f' {between} '.join(parts)} {after}")
         return prompts

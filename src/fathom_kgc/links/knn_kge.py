@@ -95,7 +95,7 @@ class Predictor(TextPredictor):
             yield PromptBatch(self._questions(links), links.given, links.gold)
 
     def _loss(self, batch: PromptBatch) -> Tensor:
-        _, vectors = self._read(batch.prompts, batch.given)
+        _, vectors = self._read(batch.prompts, batch.subject)
         gold = torch.from_numpy(batch.gold).to(self.device)
         return smoothed_cross_entropy(
             vectors, self.network.entities, self.network.bias, gold, self.options.label_smoothing
@@ -106,16 +106,16 @@ class Predictor(TextPredictor):
         entities, relations, with_token = self._entity_ids, self.relation_ids, self.options.entity_token
         return [self.prompts.question(entities[e], relations[r], ask_head, with_token) for e, r, ask_head in queries]
 
-    def _read(self, prompts: Sequence[MaskedPrompt], given: Places) -> tuple[Tensor, Tensor]:
+    def _read(self, prompts: Sequence[MaskedPrompt], subject: Places) -> tuple[Tensor, Tensor]:
         """Return state and vector at [MASK] of each prompt, shape (n, d) and (n, width)."""
         parts, back = length_groups([len(prompt.ids) for prompt in prompts], self.device)
-        read = [self.network(*self._padded([prompts[place] for place in some], given[some])) for some in parts]
+        read = [self.network(*self._padded([prompts[place] for place in some], subject[some])) for some in parts]
         states, vectors = (torch.cat(column)[back] for column in zip(*read, strict=True))
         return states, vectors
 
-    def _padded(self, prompts: Sequence[MaskedPrompt], given: Places) -> list[Tensor]:
-        tokens, masked, known = zip(*prompts, strict=True)
-        places = (torch.from_numpy(np.array(column)).to(self.device) for column in (masked, known, given))
+    def _padded(self, prompts: Sequence[MaskedPrompt], subject: Places) -> list[Tensor]:
+        tokens, masked, slots = zip(*prompts, strict=True)
+        places = (torch.from_numpy(np.array(column)).to(self.device) for column in (masked, slots, subject))
         return [*with_mask(tokens, self.tokenizer.pad_token_id or 0, self.device), *places]
 
     def as_read(self, links: Links) -> list[str]:
@@ -171,7 +171,7 @@ class Predictor(TextPredictor):
             for result in rank_links(self.mixture(state, vector, some.known), some, top, keep_scores)
         ]
 
-    def mixture(self, states: Tensor, vectors: Tensor, known: Sequence[Places]) -> Tensor:
+    def mixture(self, states: Tensor, vectors: Tensor, filtered: Sequence[Places]) -> Tensor:
         """Compute log((1 − λ) p(entity at [MASK]) + λ p(entity | nearest training queries)).
 
         Both distributions are normalised over the answers that are not known yet, as in the authors' code. A known
@@ -180,7 +180,7 @@ class Predictor(TextPredictor):
         :param states, vectors: of the queries, shape (n, d) and (n, width). :returns: shape (n, entities).
         """
         logits = linear(vectors, self.network.entities, self.network.bias)
-        row, column = _pairs(known, self.device)
+        row, column = _pairs(filtered, self.device)
         predicted = logits - _log_sum_without(logits, row, column)
         if self.store is None:
             return predicted
@@ -201,18 +201,18 @@ class Predictor(TextPredictor):
 
 
 class MaskedPrompt(NamedTuple):
-    """:param masked: place of [MASK]. :param known: place of the known entity's token, or :data:`NO_TOKEN`."""
+    """:param masked: place of [MASK]. :param slot: place of the known entity's token, or :data:`NO_TOKEN`."""
 
     ids: Ids
     masked: int
-    known: int
+    slot: int
 
 
 class PromptBatch(NamedTuple):
-    """:param given: the known entity of each prompt. :param gold: the gold answer of each."""
+    """:param subject: the known entity of each prompt. :param gold: the gold answer of each."""
 
     prompts: list[MaskedPrompt]
-    given: Places
+    subject: Places
     gold: Places
 
 
@@ -283,16 +283,18 @@ class EntityModel(nn.Module):
         self.entities = nn.Parameter(rows.to(language.device))
         self.bias = nn.Parameter(torch.zeros(count, device=language.device))
 
-    def forward(self, ids: Tensor, real: Tensor, masked: Tensor, known: Tensor, given: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, ids: Tensor, real: Tensor, masked: Tensor, slot: Tensor, subject: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return the state of the body at [MASK], shape (n, d), and the output of the head for it.
 
         :param ids, real: tokens of n prompts, and 1 where not padded, shape (n, length).
-        :param masked, known: see :class:`MaskedPrompt`, shape (n,). :param given: the known entity, shape (n,).
+        :param masked, slot: see :class:`MaskedPrompt`, shape (n,). :param subject: the known entity, shape (n,).
         """
         vectors = self.language.get_input_embeddings()(ids)
-        shown = torch.nonzero(known != NO_TOKEN)[:, 0]
+        shown = torch.nonzero(slot != NO_TOKEN)[:, 0]
         if len(shown):
-            vectors = vectors.index_put((shown, known[shown]), self.entities[given[shown]])
+            vectors = vectors.index_put((shown, slot[shown]), self.entities[subject[shown]])
         rows = torch.arange(len(ids), device=ids.device)
         with _watching(self.language.base_model) as seen:
             outputs = self.language(inputs_embeds=vectors, attention_mask=real).logits

@@ -261,7 +261,7 @@ class Kgt5(Generative):
 
     @model_validator(mode="before")
     @classmethod
-    def _default_learning_rate(cls, options: Any) -> Any:
+    def _default_learning_rate(cls, options: object) -> object:
         if isinstance(options, dict) and options.get("optimizer") == "adamw":
             return {"learning_rate": 1e-4, **options}
         return options
@@ -327,7 +327,7 @@ class PromptedModel(ServerOptions, LinkTraining):
 
     @model_validator(mode="before")
     @classmethod
-    def _default_demonstrations(cls, options: Any) -> Any:
+    def _default_demonstrations(cls, options: object) -> object:
         if isinstance(options, dict) and options.get("wording") == "autokg":
             return {"demonstrations": 0, **options}
         return options

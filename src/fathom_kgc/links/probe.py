@@ -106,10 +106,10 @@ def predict_links(
     """
     if (head is None) == (tail is None):
         raise BadInput("give --head to ask for tails, or --tail to ask for heads")
-    given = str(tail if head is None else head)
+    subject = str(tail if head is None else head)
     graph = graph_of(data)
     entity, place = all_of(
-        lambda: _place(graph.entities, given, "entity"), lambda: _place(graph.relations, relation, "relation")
+        lambda: _place(graph.entities, subject, "entity"), lambda: _place(graph.relations, relation, "relation")
     )
     predictor = open_links(folder, data, device)
     query = np.array([entity]), np.array([place]), np.array([head is None])
@@ -123,7 +123,7 @@ def predict_links(
         (number, names[answer].as_py(), ids[answer].as_py(), score, splits.get(answer, ""))
         for number, (answer, score) in enumerate(result.top[:top], start=1)
     )
-    name, link = names[entity].as_py() or given, graph.relations.column("name")[place].as_py() or relation
+    name, link = names[entity].as_py() or subject, graph.relations.column("name")[place].as_py() or relation
     question = f"({name}, {link}, ?)" if head is not None else f"(?, {link}, {name})"
     return Table(("", "answer", "id", predictor.scoring.name, "in the graph"), rows, question)
 
@@ -145,9 +145,9 @@ def _place(table: pa.Table, text: str, what: str) -> int:
     raise BadInput(f"the graph has no {what} with the id or name '{text}'{hint}")
 
 
-def _splits(graph: KnowledgeGraph, given: int, relation: int, inverse: bool) -> dict[int, str]:
+def _splits(graph: KnowledgeGraph, subject: int, relation: int, inverse: bool) -> dict[int, str]:
     subjects, answers = (graph.tail, graph.head) if inverse else (graph.head, graph.tail)
-    rows = np.flatnonzero((subjects == given) & (graph.relation == relation))
+    rows = np.flatnonzero((subjects == subject) & (graph.relation == relation))
     return {
         int(answers[row]): next((name for name, span in graph.splits.items() if row in span), "graph") for row in rows
     }

@@ -126,67 +126,67 @@ class Prompts:
         columns = zip(*(c.tolist() for c in (links.given, links.relation, links.inverse, links.gold)), strict=True)
         if self.options.wording == "autokg":
             self.gold_listed += len(links)
-            return [self._to_fill(given, relation, inverse) for given, relation, inverse, _ in columns]
+            return [self._to_fill(subject, relation, inverse) for subject, relation, inverse, _ in columns]
         return [self._shown(*question) for question in columns]
 
     @cached_property
     def _examples(self) -> list[list[tuple[int, int]]]:
         return examples_of_relations(self.graph, self.options.demonstrations, self.options.seed)
 
-    def _to_fill(self, given: int, relation: int, inverse: bool) -> RankingPrompt:
+    def _to_fill(self, subject: int, relation: int, inverse: bool) -> RankingPrompt:
         """Return AutoKG's prompt; no demonstration mentions the entity of the query."""
-        others = [ends for ends in self._examples[relation] if given not in ends][: self.options.demonstrations]
+        others = [ends for ends in self._examples[relation] if subject not in ends][: self.options.demonstrations]
         lines = []
         for ends in others:
-            known, answer = reversed(ends) if inverse else ends
-            query, name = self._masked(known, relation, inverse, space=" "), self.texts.names[answer]
+            end, answer = reversed(ends) if inverse else ends
+            query, name = self._masked(end, relation, inverse, space=" "), self.texts.names[answer]
             lines.append(f"{query}{LEAD} {name}{FILLED} {name}.")
-        lines.append(self._masked(given, relation, inverse))
+        lines.append(self._masked(subject, relation, inverse))
         return RankingPrompt("\n".join(lines), self._all_entities, end="," if others else ".")
 
-    def _masked(self, given: int, relation: int, inverse: bool, space: str = "") -> str:
+    def _masked(self, subject: int, relation: int, inverse: bool, space: str = "") -> str:
         """Word a query with [MASK]. :param space: before the quotation mark; only published demonstrations have one."""
-        name, link = self.texts.names[given], self.texts.relations[relation]
+        name, link = self.texts.names[subject], self.texts.relations[relation]
         triple = f"([MASK], {link}, {name})" if inverse else f"({name}, {link}, [MASK])"
         return (
             f"predict the {'head' if inverse else 'tail'} entity [MASK] from the given {triple} by completing the "
-            f'sentence "{self._question(given, relation, inverse)} {LEAD}{space}".'
+            f'sentence "{self._question(subject, relation, inverse)} {LEAD}{space}".'
         )
 
-    def _shown(self, given: int, relation: int, inverse: bool, gold: int) -> RankingPrompt:
-        options, question = self.options, self._question(given, relation, inverse)
+    def _shown(self, subject: int, relation: int, inverse: bool, gold: int) -> RankingPrompt:
+        options, question = self.options, self._question(subject, relation, inverse)
         wanted = options.demonstrations and options.demonstrations + 1  # one more, as the triple asked for is left out
         if options.candidates_by == "triples":
             wanted = max(wanted, options.candidates + FURTHER_TRIPLES)
         triples = self.triples.best(question, wanted) if wanted else []
-        candidates = self._candidates(given, relation, inverse, triples)
+        candidates = self._candidates(subject, relation, inverse, triples)
         self.gold_listed += gold in candidates
         if options.gold_among_candidates and gold not in candidates:
             candidates[-1] = gold
-        candidates = np.random.default_rng([options.seed, given, relation, inverse]).permutation(candidates).tolist()
+        candidates = np.random.default_rng([options.seed, subject, relation, inverse]).permutation(candidates).tolist()
         asked, answer = ("tail", "head") if inverse else ("head", "tail")
         names = ", ".join(dict.fromkeys(self.texts.names[place] for place in candidates))
         lines = [f"Given {asked} entity and relation, predict the {answer} entity from the candidates: {names}."]
-        lines += self._demonstrations((given, relation, gold), inverse, triples)
+        lines += self._demonstrations((subject, relation, gold), inverse, triples)
         return RankingPrompt("\n".join([*lines, question]), tuple(candidates))
 
-    def _question(self, given: int, relation: int, inverse: bool) -> str:
-        name, link = self.texts.names[given], self.texts.relations[relation]
+    def _question(self, subject: int, relation: int, inverse: bool) -> str:
+        name, link = self.texts.names[subject], self.texts.relations[relation]
         return f"{name} is the {link} of what?" if inverse else f"what is the {link} of {name}?"
 
-    def _candidates(self, given: int, relation: int, inverse: bool, triples: Sequence[int]) -> list[int]:
+    def _candidates(self, subject: int, relation: int, inverse: bool, triples: Sequence[int]) -> list[int]:
         """Return candidates, best first; the rest are drawn by the seed if BM25 returns too few."""
         texts, wanted = self.texts, min(self.options.candidates, len(self.texts.names))
         if self.options.candidates_by == "triples":
             _, answers = self._ends(inverse)
             candidates = list(dict.fromkeys(answers[triples].tolist()))[:wanted]
         else:
-            query = f"{texts.relations[relation]} {texts.names[given]} {texts.descriptions[given]}"
+            query = f"{texts.relations[relation]} {texts.names[subject]} {texts.descriptions[subject]}"
             candidates = self.entities.best(query, wanted)
         missing = wanted - len(candidates)
         self.drawn += missing
         if missing:
-            random = np.random.default_rng([self.options.seed, given, relation, inverse])
+            random = np.random.default_rng([self.options.seed, subject, relation, inverse])
             others = np.setdiff1d(np.arange(len(texts.names)), candidates)
             candidates += random.choice(others, missing, replace=False).tolist()
         return candidates
@@ -195,16 +195,16 @@ class Prompts:
         return (self.tail, self.head) if inverse else (self.head, self.tail)
 
     def _demonstrations(self, query: tuple[int, int, int], inverse: bool, triples: Sequence[int]) -> Iterator[str]:
-        givens, answers = self._ends(inverse)
-        columns = (column[triples].tolist() for column in (givens, self.relation, answers))
+        subjects, answers = self._ends(inverse)
+        columns = (column[triples].tolist() for column in (subjects, self.relation, answers))
         others = [triple for triple in zip(*columns, strict=True) if triple != query]
-        for given, relation, answer in others[: self.options.demonstrations]:
-            name, answer_name = self.texts.names[given], self.texts.names[answer]
-            why = rationale(self.texts.descriptions[given], name, answer_name)
-            yield " ".join([self._question(given, relation, inverse), *why, f"{LEAD} {answer_name}."])
+        for subject, relation, answer in others[: self.options.demonstrations]:
+            name, answer_name = self.texts.names[subject], self.texts.names[answer]
+            why = rationale(self.texts.descriptions[subject], name, answer_name)
+            yield " ".join([self._question(subject, relation, inverse), *why, f"{LEAD} {answer_name}."])
 
 
-def rationale(description: str, given: str, answer: str) -> list[str]:
+def rationale(description: str, subject: str, answer: str) -> list[str]:
     """Return the sentences of a description that name the answer, after the first that names the entity.
 
     If none names the answer, return the first sentence.
@@ -213,7 +213,7 @@ def rationale(description: str, given: str, answer: str) -> list[str]:
     naming = [sentence for sentence in sentences if answer.casefold() in sentence.casefold()]
     if not naming:
         return sentences[:1]
-    about = [sentence for sentence in sentences if given.casefold() in sentence.casefold()][:1]
+    about = [sentence for sentence in sentences if subject.casefold() in sentence.casefold()][:1]
     return list(dict.fromkeys([*about, *naming]))
 
 
@@ -241,9 +241,9 @@ class Local:
 
         :param names: of all entities.
         """
-        scores = {one: self._score(one, names) for one in dict.fromkeys(shown)}
+        scores = {prompt: self._score(prompt, names) for prompt in dict.fromkeys(shown)}
         self.prompts += len(scores)
-        return [scores[one] for one in shown]
+        return [scores[prompt] for prompt in shown]
 
     def text(self, shown: RankingPrompt) -> str:
         return f"{shown.prompt} {LEAD}"
@@ -256,13 +256,13 @@ class Local:
         if window is not None and longest > window:
             return f"prompt and answer have {longest} tokens, more than the model's window of {window}"
         if self.model.refuses_cache(longest) is None:  # the prompt is read once
-            [one] = search(
+            [searched] = search(
                 self.model, AnswerTrie(answers), [SearchQuestion(prompt, [0])], SearchPlan(prune=False), self.budget
             )
-            scores = np.array(np.nan if one.result.scores is None else one.result.scores, dtype=np.float64)
+            scores = np.array(np.nan if searched.result.scores is None else searched.result.scores, dtype=np.float64)
         else:
             each = causal_log_probs(self.model, [[*prompt, *answer] for answer in answers], self.budget)
-            scores = np.array([one[len(prompt) :].astype(np.float64).sum() for one in each])
+            scores = np.array([log_probs[len(prompt) :].astype(np.float64).sum() for log_probs in each])
         return scores if np.isfinite(scores).all() else NOT_A_NUMBER
 
     def circumstances(self) -> Facts:
@@ -295,8 +295,10 @@ class SampledServer:
         options = self.options
         limits: dict[str, Any] = {"n": options.samples, "max_tokens": options.reply_tokens, "seed": options.seed}
         temperature = options.sampling_temperature
-        replies = self.server.ask([ChatRequest(self.text(one), temperature=temperature, **limits) for one in shown])
-        return [self._votes(one, reply, names) for one, reply in zip(shown, replies, strict=True)]
+        replies = self.server.ask(
+            [ChatRequest(self.text(prompt), temperature=temperature, **limits) for prompt in shown]
+        )
+        return [self._votes(prompt, reply, names) for prompt, reply in zip(shown, replies, strict=True)]
 
     def text(self, shown: RankingPrompt) -> str:
         return f"{shown.prompt}\n{REQUEST.format('candidate' if self.options.wording == 'lambdakg' else 'entity')}"
@@ -379,7 +381,10 @@ class Predictor(base.Predictor):
         self.questions += len(shown)
         scores = self.answerer.scores(shown, self.prompts.texts.names)
         columns = zip(shown, scores, links.gold.tolist(), links.known, strict=True)
-        return [self._result(prompt, values, gold, set(known.tolist()), top) for prompt, values, gold, known in columns]
+        return [
+            self._result(prompt, values, gold, set(filtered.tolist()), top)
+            for prompt, values, gold, filtered in columns
+        ]
 
     def as_read(self, links: Links) -> list[str]:
         return [self.answerer.text(shown) for shown in self._shown(links)]
@@ -390,10 +395,12 @@ class Predictor(base.Predictor):
             self._last = links, self.prompts.make(links)
         return self._last[1]
 
-    def _result(self, shown: RankingPrompt, scores: Scores | str, gold: int, known: set[int], count: int) -> RankResult:
+    def _result(
+        self, shown: RankingPrompt, scores: Scores | str, gold: int, filtered: set[int], count: int
+    ) -> RankResult:
         if isinstance(scores, str):
             return RankResult(None, [], [], [], unscored=scores)
-        left_out = [at for at, place in enumerate(shown.candidates) if place in known]
+        left_out = [at for at, place in enumerate(shown.candidates) if place in filtered]
         named = scores > -np.inf
         ids = self.graph.entities.column("id").take(list(shown.candidates)).to_pylist()
         best = [at for at in top(scores, ids, count) if named[at]]

@@ -53,20 +53,20 @@ class Encoders(nn.Module):
         """Logarithm of the inverse temperature."""
 
 
-def info_nce(cosines: Tensor, known: Tensor, scale: Tensor, margin: float, further: Sequence[Tensor] = ()) -> Tensor:
+def info_nce(cosines: Tensor, is_right: Tensor, scale: Tensor, margin: float, further: Sequence[Tensor] = ()) -> Tensor:
     """Compute InfoNCE with an additive margin, from queries to answers and from answers to queries.
 
     −log exp((c_ii − γ)/τ) / (exp((c_ii − γ)/τ) + Σ exp(c_ij/τ) + …), mean over the queries i; plus the same with
     queries and answers exchanged, within the batch alone (Wang et al. 2022, equation 4).
 
     :param cosines: of query i and answer j, shape (n, n); the gold answers are on the diagonal.
-    :param known: whether j is a right answer to i, hence no negative. :param scale: 1/τ.
+    :param is_right: whether j is a right answer to i, hence no negative. :param scale: 1/τ.
     :param further: logits of further negatives of the queries, −inf for none, each of shape (n, any).
     """
     gold = torch.arange(len(cosines), device=cosines.device)
     diagonal = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
     logits = (cosines - margin * diagonal) * scale
-    logits = logits.masked_fill(known & ~diagonal, -torch.inf)
+    logits = logits.masked_fill(is_right & ~diagonal, -torch.inf)
     return cross_entropy(torch.cat([logits, *further], dim=1), gold) + cross_entropy(logits.T, gold)
 
 
@@ -95,9 +95,9 @@ class TrainingTriples:
     """
 
     def __init__(self, graph: KnowledgeGraph) -> None:
-        given, relation, answer = graph.columns(graph.training)
+        subject, relation, answer = graph.columns(graph.training)
         self.relations = 2 * len(graph.relations)
-        self.head, self.tail = np.concatenate([given, answer]), np.concatenate([answer, given])
+        self.head, self.tail = np.concatenate([subject, answer]), np.concatenate([answer, subject])
         self.relation = np.concatenate([relation, relation + len(graph.relations)])
         self._answers = ValuesByKey(self._key(self.head, self.relation), self.tail)
         self._linked = ValuesByKey(self.head, self.tail)
@@ -112,9 +112,9 @@ class TrainingTriples:
         """Return which of m entities answer which of n queries (head, relation, ?); shape (n, m)."""
         owner, right = self._answers.of(self._key(head, relation))
         index, column = Lookup(answers).find(right)
-        known = np.zeros((len(head), len(answers)), dtype=bool)
-        known[owner[index], column] = True
-        return known
+        is_right = np.zeros((len(head), len(answers)), dtype=bool)
+        is_right[owner[index], column] = True
+        return is_right
 
     def neighbours(self, entity: int, most: int) -> list[int]:
         """Return the first other entities that are linked to an entity."""
@@ -290,8 +290,8 @@ class Predictor(TextPredictor):
         return self._questions(about, relation)
 
     def _rank_all(self, questions: Tensor, links: Links, top: int, keep_scores: bool) -> list[RankResult]:
-        gold, known = [[place] for place in links.gold.tolist()], [places.tolist() for places in links.known]
-        results = rank_by_cosine(questions, self.space, gold, known, top=top, keep_scores=keep_scores)
+        gold, filtered = [[place] for place in links.gold.tolist()], [places.tolist() for places in links.known]
+        results = rank_by_cosine(questions, self.space, gold, filtered, top=top, keep_scores=keep_scores)
         for result in results:
             result.top = result.top[:top]  # entities that share a vector come together
         return results

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModel, BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 
 from fathom.base.errors import BadInput
 from fathom.data.knowledge import KnowledgeGraph
@@ -99,7 +99,11 @@ def load_config(name: str) -> Any:
 
 
 def language_model(
-    auto: Any, options: TextTraining, source: Path | None, device: torch.device, new: tuple[str, ...] = ("pooler",)
+    auto: type[AutoModel],
+    options: TextTraining,
+    source: Path | None,
+    device: torch.device,
+    new: tuple[str, ...] = ("pooler",),
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load the language model of a link predictor, in training mode, and its tokenizer.
 
@@ -218,7 +222,7 @@ class Framing:
         return FramedText(framed, types_at)
 
 
-def _around(encoded: Any, text: int) -> tuple[Ids, Ids]:
+def _around(encoded: BatchEncoding, text: int) -> tuple[Ids, Ids]:
     places = [place for place, of in enumerate(encoded.sequence_ids(0)) if of == text]
     ids = np.array(encoded["input_ids"], dtype=np.int32)
     return ids[: places[0]], ids[places[-1] + 1 :]

@@ -87,10 +87,10 @@ class Predictor(base.Predictor):
 
     def scores(self, links: Links) -> Tensor:
         """Score all entities for each query, shape (n, entities). Scores of different queries are not comparable."""
-        given, relation = (torch.from_numpy(column).to(self.device) for column in (links.given, links.relation))
+        subject, relation = (torch.from_numpy(column).to(self.device) for column in (links.given, links.relation))
         relations = relation + self.relations * torch.from_numpy(links.inverse).to(self.device)
         vectors = self.vectors[relation].transpose(0, 1)
-        scores: Tensor = self.network.entity_model(self.edges, given, relations, vectors)
+        scores: Tensor = self.network.entity_model(self.edges, subject, relations, vectors)
         return scores
 
     def _block(self, nodes: int) -> int:
@@ -208,14 +208,14 @@ class _EntityModel(_Iteration):
         super().__init__(None)
         self.mlp = nn.Sequential(nn.Linear(2 * WIDTH, 2 * WIDTH), nn.ReLU(), nn.Linear(2 * WIDTH, 1))
 
-    def forward(self, edges: Edges, given: Tensor, asked: Tensor, vectors: Tensor) -> Tensor:
-        """:param given, asked: entity and relation of each question, shape (n,).
+    def forward(self, edges: Edges, subject: Tensor, asked: Tensor, vectors: Tensor) -> Tensor:
+        """:param subject, asked: entity and relation of each question, shape (n,).
         :param vectors: of all relations for each question, shape (2 × relations, n, d).
         :returns: shape (n, entities)."""
-        rows = torch.arange(len(given), device=given.device)
+        rows = torch.arange(len(subject), device=subject.device)
         query_vectors = vectors[asked, rows]
-        first = torch.zeros(edges.nodes, len(given), WIDTH, device=given.device)
-        first[given, rows] = query_vectors
+        first = torch.zeros(edges.nodes, len(subject), WIDTH, device=subject.device)
+        first[subject, rows] = query_vectors
         states = self.run(edges, first, lambda layer: layer.relation_projection(vectors))
         return self.mlp(torch.cat([states, query_vectors.expand_as(states)], dim=-1))[..., 0].T  # type: ignore[no-any-return]
 

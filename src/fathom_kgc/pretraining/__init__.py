@@ -246,17 +246,17 @@ def _pretrain_into(
 ) -> Json:
     texts = read_texts(graph, name, sources, options.max_texts, options.seed)
     special = SENTINELS if options.kind == "t5" else ()
-    given = None if options.from_ is None else model_to_train(options.from_, options.kind, options.seed)
-    if given is None:
+    initial = None if options.from_ is None else model_to_train(options.from_, options.kind, options.seed)
+    if initial is None:
         tokenizer = learn_tokenizer(_to_learn_from(texts, graph), options.vocabulary, options.kind, special)
     else:
-        tokenizer = given.tokenizer
+        tokenizer = initial.tokenizer
     sham = sham_triples(graph, options.contaminate, options.seed) if options.sham else None
     stated = statements(named_triples(graph, options.contaminate) if sham is None else sham.triples)
     batches = _Reading(texts.texts, stated, tokenizer, options)
-    trained = fitted(options, tokenizer, LONGEST, batches, len(batches.rows), on_progress, given)
+    trained = fitted(options, tokenizer, LONGEST, batches, len(batches.rows), on_progress, initial)
     summary = {
-        "options": options.model_dump(mode="json", exclude=set() if given is None else set(SHAPE)),
+        "options": options.model_dump(mode="json", exclude=set() if initial is None else set(SHAPE)),
         "data": {"name": name, "content_hash": graph.content_hash},
         "sources": texts.read,
         "texts": len(texts.texts),
@@ -274,7 +274,7 @@ def _pretrain_into(
         "curve": [point._asdict() for point in trained.curve],
         "version": VERSION,
     }
-    save(trained.network, tokenizer, LONGEST if given is None else None, folder)
+    save(trained.network, tokenizer, LONGEST if initial is None else None, folder)
     write_json(folder / "pretraining.json", summary)
     return summary
 

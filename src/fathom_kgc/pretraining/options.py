@@ -52,7 +52,7 @@ class PretrainOptions(BaseModel):
     )
     hidden_size: int = opt(128, "Width of the model.", Group.MODEL, ge=8, le=65_536)
     layers: int = Field(
-        default_factory=lambda given: LAYERS.get(given.get("kind"), 1),
+        default_factory=lambda values: LAYERS.get(values.get("kind"), 1),
         ge=1,
         description="Layers, of the encoder and of the decoder where there are both; by default "
         f"{', '.join(f'{count} ({kind})' for kind, count in LAYERS.items())}.",
@@ -63,7 +63,7 @@ class PretrainOptions(BaseModel):
     max_tokens: int = opt(96, "Maximum tokens of a text; longer ones are cut.", ge=8)
     batch_tokens: int = opt(2048, "Tokens per step, including padding.", ge=96)
     learning_rate: Rate = Field(
-        default_factory=lambda given: LEARNING_RATE.get(given.get("kind"), 1.0) * (0.1 if given.get("from_") else 1),
+        default_factory=lambda values: LEARNING_RATE.get(values.get("kind"), 1.0) * (0.1 if values.get("from_") else 1),
         description="Highest learning rate; by default "
         f"{', '.join(f'{rate:g} ({kind})' for kind, rate in LEARNING_RATE.items())}; a tenth with --from; t5: as a "
         "share of each weight matrix's root mean square (Adafactor).",

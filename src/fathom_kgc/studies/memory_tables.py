@@ -229,7 +229,7 @@ def _table_of_curves(model: str, curves: Sequence[Curve]) -> Table:
     names = [curve.name for curve in curves]
     rows: list[list[Any]] = []
     for name, mine, values in zip(names, curves, correlations(curves).tolist(), strict=True):
-        recipes = [f"{combined('pearson', [mine.recipe])}|with:{other.cell}" for other in curves]
+        recipes = [f"{combined('pearson', [mine.recipe])}|with:{curve.cell}" for curve in curves]
         whys = [FLAT if np.isnan(value) else NO_SAMPLE for value in values]
         row = zip(whys, recipes, values, strict=True)
         rows.append([name, *(point_estimate(why, made, value, longest(curves), ".2f") for why, made, value in row)])

@@ -86,9 +86,9 @@ class _Transfer:
     def __init__(self, address: str, part: Path, on_bytes: OnBytes) -> None:
         self.address, self.part, self._on_bytes = address, part, on_bytes
         self._about = part.with_name(f"{part.name}.json")
-        known = self._known()
-        self._version = str(known.get("version") or "")
-        if known.get("url") != address or not self._version:  # another file, or maybe another version
+        record = self._record()
+        self._version = str(record.get("version") or "")
+        if record.get("url") != address or not self._version:  # another file, or maybe another version
             part.unlink(missing_ok=True)
         self.size, self.total = (part.stat().st_size if stands(part) else 0), 0
 
@@ -160,10 +160,10 @@ class _Transfer:
             raise _Busy(message, pause_s) from error
         raise BadInput(f"{message}: if it has moved, give its new address as --url") from error
 
-    def _known(self) -> dict[str, Any]:
+    def _record(self) -> dict[str, Any]:
         with suppress(OSError, NotData, UnicodeDecodeError):
-            known = json_value(self._about.read_text(encoding="utf-8")) if stands(self._about) else None
-            return known if isinstance(known, dict) else {}
+            record = json_value(self._about.read_text(encoding="utf-8")) if stands(self._about) else None
+            return record if isinstance(record, dict) else {}
         return {}
 
     def _write_version(self, headers: Any) -> None:

@@ -63,13 +63,13 @@ def locate(data: str | Path) -> Path:
     if (place := fetched(str(data))) is not None:
         return place
     names = {name.casefold(): name for name in fetchable(catalogue())}
-    known = [*EMBEDDED, *names.values()]
+    entries = [*EMBEDDED, *names.values()]
     can_be_fetched = names.get(str(data).partition("/")[0].casefold())
     raise BadInput(
         f"no data at '{data}': give a folder, or one of {', '.join(EMBEDDED)}"
         + (f", or a folder below FATHOM_DATA={shelf}" if shelf else "")
         + (f"; to fetch it, type fathom data fetch {can_be_fetched}" if can_be_fetched else "")
-        + (f"; did you mean {' or '.join(like)}?" if not can_be_fetched and (like := alike(str(data), known)) else "")
+        + (f"; did you mean {' or '.join(like)}?" if not can_be_fetched and (like := alike(str(data), entries)) else "")
     )
 
 

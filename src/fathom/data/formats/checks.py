@@ -57,7 +57,7 @@ def _repeated(queries: Iterable[Query]) -> Iterator[str]:
     filtered = [
         some
         for some in several
-        if all({*other.gold} <= {*query.gold, *query.known} for query in some for other in some)
+        if all({*second.gold} <= {*first.gold, *first.known} for first in some for second in some)
     ]
     for what, groups in (
         ("facts with the same answers on several lines", each),

@@ -131,11 +131,11 @@ def _files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     folders = [path / MEMORIZING, path / REASONING, path / ARGUMENTS] if not list(path.glob("*.jsonl")) else [path]
-    known = [*TASKS, *(f"{rule}-{digit}2" for rule in RULES for digit in "012")]
-    known += [f"{rule}-{ALTERED}" for rule in RULES]
-    places = {stem: place for place, stem in enumerate(known)}
+    stems = [*TASKS, *(f"{rule}-{digit}2" for rule in RULES for digit in "012")]
+    stems += [f"{rule}-{ALTERED}" for rule in RULES]
+    places = {stem: place for place, stem in enumerate(stems)}
     files = [file for folder in folders for file in sorted(folder.glob("*.jsonl"))]
-    return sorted(files, key=lambda file: places.get(file.stem, len(known)))
+    return sorted(files, key=lambda file: places.get(file.stem, len(stems)))
 
 
 def _memorizing_items(path: Path) -> list[_ChoiceLine]:

@@ -121,11 +121,11 @@ class AnswerNames:
         self._renamed: dict[str, str] = {}
         for fact in facts:
             for answer in _named(fact):
-                known = self._names.get(answer.id)
-                if known is None:
+                name = self._names.get(answer.id)
+                if name is None:
                     self._names[answer.id] = answer.name
                     self._ids.setdefault(answer.name, []).append(answer.id)
-                elif known != answer.name:
+                elif name != answer.name:
                     self._renamed.setdefault(answer.id, answer.name)
 
     def name_of(self, id_: str) -> str:
@@ -185,8 +185,8 @@ def add_facts(
         shared = {"cardinality": cardinality, **({"type": entry.type} if entry.type else {})}
         counts = [{"answers": str(len(gold))} if count_answers else {} for gold in golds]
         groups = [{**shared, **fact.groups, **count} for fact, count in zip(members, counts, strict=True)]
-        known: Mapping[str, Iterable[str]] = {} if by_id else _right_answers(members, golds)
-        queries = _queries(relation, members, golds, groups, known, taken, draft.faults)
+        right: Mapping[str, Iterable[str]] = {} if by_id else _right_answers(members, golds)
+        queries = _queries(relation, members, golds, groups, right, taken, draft.faults)
         draft.add(relation, CandidateSet(id_, tuple(candidates), tuple(candidates.values())), queries)
     if draft.queries and not draft.faults.found:
         names.note(draft.path, draft.faults)

@@ -448,7 +448,7 @@ def read_wrong_tails(
     """
     by_split = {}
     labelled = {split: file for split, file in triples.items() if _is_labelled(file)}
-    known = set(graph.entities.column("id").to_pylist()) if labelled else set()
+    entities = set(graph.entities.column("id").to_pylist()) if labelled else set()
     for split, file in labelled.items():
         part, lost = Columns(file, (*_COLUMNS[order or "hrt"], "label"), faults), 0
         wrong: list[tuple[str, ...]] = []
@@ -458,7 +458,7 @@ def read_wrong_tails(
             if label == "1":
                 place[head, relation] = len(wrong)
                 wrong.append(())
-            elif (head, relation) in place and tail in known:
+            elif (head, relation) in place and tail in entities:
                 wrong[place[head, relation]] += (tail,)
             else:
                 lost += 1

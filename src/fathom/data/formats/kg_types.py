@@ -38,9 +38,11 @@ def read_types(file: Path, labels: Path | None, entities: pa.Table, faults: Faul
             part.refuse_empty(name)
         typed, types = part["id"].combine_chunks(), part["type"].combine_chunks()
     owner = pc.index_in(typed, value_set=ids)
-    known = pc.is_valid(owner)
-    types = types.filter(known).dictionary_encode()
-    commonest = _commonest(np.asarray(owner.filter(known), dtype=np.int64), np.asarray(types.indices, dtype=np.int64))
+    is_entity = pc.is_valid(owner)
+    types = types.filter(is_entity).dictionary_encode()
+    commonest = _commonest(
+        np.asarray(owner.filter(is_entity), dtype=np.int64), np.asarray(types.indices, dtype=np.int64)
+    )
     places = np.full(len(ids), -1, dtype=np.int64)
     places[commonest[0]] = commonest[1]
     called = types.dictionary if labels is None else _called(types.dictionary, labels, faults)

@@ -271,8 +271,8 @@ def _answer_spaces(file: Path, line: int, entry: Json, facts: list[_Fact], fault
     else:
         # A name without an id is its own, unless another fact gives that name an id.
         by_name: dict[str, str] = {fact.answers[0]: fact.row["answer_id"] for fact in facts if "answer_id" in fact.row}
-        known = [answer for fact in facts for answer in (*fact.answers, *fact.row.get("known", ()))]
-        pairs = {"": [(by_name.get(name, name), name) for name in dict.fromkeys(known)]}
+        answers = [answer for fact in facts for answer in (*fact.answers, *fact.row.get("known", ()))]
+        pairs = {"": [(by_name.get(name, name), name) for name in dict.fromkeys(answers)]}
     spaces = {}
     for language, named in pairs.items():
         ids, names = tuple(id_ for id_, _ in named), tuple(name for _, name in named)
@@ -348,14 +348,14 @@ def _answers_in(
     """Return the ids of the gold and the other known answers; None after a fault."""
     id_, name = fact.row.get("answer_id"), fact.answers[0]
     wanted = (id_,) if id_ is not None else tuple(by_name.get(answer, answer) for answer in fact.answers)
-    known = tuple(by_name.get(answer, answer) for answer in fact.row.get("known", ()))
-    missing = [answer for answer in (*wanted, *known) if answer not in space.position]
+    also_right = tuple(by_name.get(answer, answer) for answer in fact.row.get("known", ()))
+    missing = [answer for answer in (*wanted, *also_right) if answer not in space.position]
     if id_ is not None and by_name.get(name) != id_:
         faults.add(file, fact.line, f"answer {name!r} has the id {by_name.get(name)!r} elsewhere, not this one")
     elif missing:
         faults.add(file, fact.line, f"answer {missing[0]!r} is not among the candidates of {space.name!r}")
     else:
-        return wanted, known
+        return wanted, also_right
     return None
 
 

@@ -75,8 +75,8 @@ def _integers(part: Columns, name: str) -> pa.ChunkedArray:
 
 
 def _as_ids(part: Columns, name: str, kind: str, numbered: Numbered) -> pa.ChunkedArray:
-    (ids, known), numbers = numbered, _integers(part, name)
-    place = pc.index_in(numbers, value_set=known)
+    (ids, id_numbers), numbers = numbered, _integers(part, name)
+    place = pc.index_in(numbers, value_set=id_numbers)
     unknown = np.flatnonzero((place.is_null().to_numpy()) & (pc.greater_equal(numbers, 0).to_numpy()))
     part.complain(unknown, lambda row: f"unknown {kind} {numbers[row].as_py()}: {_NAMES[kind]} does not have it")
     return pa.chunked_array([ids.take(chunk) for chunk in place.chunks], pa.string())

@@ -137,12 +137,12 @@ def _read_graph(files: list[Path], faults: Faults) -> KnowledgeGraph | None:
 
 def _only_names(files: list[Path], reader: _Terms, faults: Faults) -> None:
     """Read names from files that are no split; their other entities are dropped."""
-    known = (dict(reader.entities), dict(reader.relations))
+    terms = (dict(reader.entities), dict(reader.relations))
     for file in files:
         extra = _triples(file, reader, faults)
         if len(extra):
             faults.note(file, None, f"{len(extra):,} triples are left out: the file is neither train, dev nor test")
-    reader.entities, reader.relations = known
+    reader.entities, reader.relations = terms
 
 
 def _triples(file: Path, reader: _Terms, faults: Faults) -> np.ndarray[Any, np.dtype[np.int32]]:

@@ -79,7 +79,7 @@ class Row:
             value = value.get(key) if isinstance(value, dict) else None
         return value
 
-    def having(self, **more: Any) -> Row:
+    def having(self, **more: object) -> Row:
         """Return the row with more columns."""
         return replace(self, about={**self.about, **more})
 
@@ -107,7 +107,7 @@ def read_rows(file: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
     return (row for row in rows if row.fits(columns))
 
 
-def texts_in(value: Any) -> list[str]:
+def texts_in(value: str | list[str]) -> list[str]:
     """Return a text as a list of one, and a list of texts without repeats."""
     return list(dict.fromkeys(value)) if isinstance(value, list) else [value]
 

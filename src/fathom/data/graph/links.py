@@ -35,8 +35,8 @@ class Links:
 
     def take(self, places: Places) -> Links:
         """Return some of the questions. :param places: shape (m,)."""
-        known = [self.known[place] for place in places] if self.known else []
-        return Links(self.given[places], self.relation[places], self.inverse[places], self.gold[places], known)
+        filtered = [self.known[place] for place in places] if self.known else []
+        return Links(self.given[places], self.relation[places], self.inverse[places], self.gold[places], filtered)
 
 
 def links_of(queries: Sequence[Query], space: CandidateSet, relations: Sequence[str]) -> Links:

@@ -101,8 +101,8 @@ class TripleQueries(Sequence[Query]):
 
     def _make(self, rows: NDArray[np.int64], direction: Direction) -> tuple[Query, ...]:
         graph = self.graph
-        given, asked = (graph.head, graph.tail) if direction == "tail" else (graph.tail, graph.head)
-        subjects, answers = graph.entities.take(given[rows]), graph.entities.take(asked[rows])
+        subject_end, answer_end = (graph.head, graph.tail) if direction == "tail" else (graph.tail, graph.head)
+        subjects, answers = graph.entities.take(subject_end[rows]), graph.entities.take(answer_end[rows])
         relation_ids, relation_names = (graph.relations.column(name).to_pylist() for name in ("id", "name"))
         columns = (
             rows.tolist(),
@@ -111,8 +111,8 @@ class TripleQueries(Sequence[Query]):
             subjects.column("name").to_pylist(),
             answers.column("id").to_pylist(),
             answers.column("name").to_pylist(),
-            _right_answers(graph, rows, given, asked, self.all_entities),
-            self._groups(rows, asked),
+            _right_answers(graph, rows, subject_end, answer_end, self.all_entities),
+            self._groups(rows, answer_end),
         )
         return tuple(
             Query(
@@ -300,18 +300,18 @@ def _one_to_one(graph: KnowledgeGraph, rows: NDArray[np.int64]) -> NDArray[np.bo
 def _right_answers(
     graph: KnowledgeGraph,
     rows: NDArray[np.int64],
-    given: NDArray[np.int32],
-    asked: NDArray[np.int32],
+    subject_end: NDArray[np.int32],
+    answer_end: NDArray[np.int32],
     all_entities: bool,
 ) -> list[list[str]]:
     """Return, for each of *rows*, the ids of all (named) answers to the given end and relation, in any split.
 
-    :param given, asked: head and tail of each triple, or tail and head.
+    :param subject_end, answer_end: head and tail of each triple, or tail and head.
     """
     wanted = np.zeros(len(graph.entities), dtype=bool)
-    wanted[given[rows]] = True
-    near = np.flatnonzero(wanted[given])  # triples of the same entities: few to sort
-    keys, answers = keys_of(graph, near, given), asked[near]
+    wanted[subject_end[rows]] = True
+    near = np.flatnonzero(wanted[subject_end])  # triples of the same entities: few to sort
+    keys, answers = keys_of(graph, near, subject_end), answer_end[near]
     order = np.lexsort((answers, keys))
     keys, answers = keys[order], answers[order]
     new = np.ones(len(keys), dtype=bool)
@@ -319,6 +319,6 @@ def _right_answers(
     if not all_entities:
         new &= ~is_blank(graph.entities.column("name"))[answers]
     keys, ids = keys[new], graph.entities.column("id").take(answers[new]).to_pylist()
-    sought = keys_of(graph, rows, given)
+    sought = keys_of(graph, rows, subject_end)
     starts, ends = np.searchsorted(keys, sought, "left"), np.searchsorted(keys, sought, "right")
     return [ids[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]

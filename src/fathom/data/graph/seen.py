@@ -137,6 +137,6 @@ def popularity(count: int) -> str:
 
 
 def _counts(counted: tuple[Places, Places], keys: Places) -> Places:
-    known, counts = counted
-    place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    return np.where(known[place] == keys, counts[place], 0)
+    seen, counts = counted
+    place = np.minimum(np.searchsorted(seen, keys), len(seen) - 1)
+    return np.where(seen[place] == keys, counts[place], 0)

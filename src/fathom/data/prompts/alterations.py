@@ -142,8 +142,17 @@ class Premises(NamedTuple):
 
     def texts(self) -> dict[str, Roles]:
         """Return the premises of each text that can be made."""
-        facts, second, other = _roles("fact", self.facts), _roles("begins", self.second), _roles("other", self.of_other)
-        made = {WHOLE: [*facts, *second], WITHOUT_FIRST: second, WITHOUT_SECOND: facts, OTHER_SUBJECT: [*facts, *other]}
+        facts, second, of_other = (
+            _roles("fact", self.facts),
+            _roles("begins", self.second),
+            _roles("other", self.of_other),
+        )
+        made = {
+            WHOLE: [*facts, *second],
+            WITHOUT_FIRST: second,
+            WITHOUT_SECOND: facts,
+            OTHER_SUBJECT: [*facts, *of_other],
+        }
         for text, premises in self.instead.items():
             for place, premise in enumerate(premises):
                 rest = [*facts[place + 1 :], *second]
@@ -156,7 +165,7 @@ class Premises(NamedTuple):
             made[text] = [*facts, *_roles("begins", premises)]
         if ANOTHER_SECOND in self.second_instead:
             also_of_other = _roles("other too", self.another_of_other)
-            made[SUBJECTS_EXCHANGED] = [*made[ANOTHER_SECOND], *other, *also_of_other]
+            made[SUBJECTS_EXCHANGED] = [*made[ANOTHER_SECOND], *of_other, *also_of_other]
         if self.exchanged:
             first, last = self.exchanged
             made[WORDS_EXCHANGED] = [(facts[0][0], first), *facts[1:], (second[0][0], last)]
@@ -176,7 +185,7 @@ def in_orders(texts: Mapping[str, Roles], form: str, seed: str) -> Iterator[tupl
     Each premise of up to six stands first and last in one of them.
     """
     for text, premises in texts.items():
-        usual = sorted(premises, key=lambda own: _place(seed, own[0])) if form == SHUFFLED else premises
+        usual = sorted(premises, key=lambda role: _place(seed, role[0])) if form == SHUFFLED else premises
         rotated = [[*part[at:], *part[:at]] for part in (usual, usual[::-1]) for at in range(len(part))]
         distinct = list({tuple(order): order for order in rotated}.values()) or [[]]
         for number, order in enumerate(distinct[: 1 if text == WHOLE else MOST_ORDERS]):
@@ -191,7 +200,7 @@ def worded(roles: Roles, form: str, seed: str, others: Sequence[Premise], conclu
     """
     placed = list(zip(sorted(_place(seed, role) for role, _ in roles), (premise for _, premise in roles), strict=True))
     if form == SHUFFLED:
-        placed += [(_place(seed, f"fact of others {number}"), other) for number, other in enumerate(others)]
+        placed += [(_place(seed, f"fact of others {number}"), fact) for number, fact in enumerate(others)]
         placed.sort()
     return " ".join([*(premise.text(form) for _, premise in placed), "Therefore,", conclusion])
 
@@ -274,7 +283,9 @@ def argument_queries(
                     queries += _remembering(rule, argument, others, words, pattern, pairs)
                 if COUNTERFACTUAL in conclusions:
                     untrue = (
-                        other for other in others if _is_unrelated(argument, other) and _is_unrelated(other, argument)
+                        another
+                        for another in others
+                        if _is_unrelated(argument, another) and _is_unrelated(another, argument)
                     )
                     queries += _counterfactual(rule, argument, [*islice(untrue, pairs)], pairs)
     golds = {rule: [gold for query in queries if query.relation == rule for gold in query.gold] for rule in rules}
@@ -295,16 +306,16 @@ def _combining(
     query = argument.item.query
     own_seed = f"{seed} {rule} {query.id}"
     names = nonce_words(own_seed, words, _SYLLABLES)
-    strange = [other for other in others if other.name != argument.name and other.gold not in argument.right]
+    strange = [another for another in others if another.name != argument.name and another.gold not in argument.right]
     drawn = random.Random(own_seed).sample(strange, min(DISTRACTORS, len(strange)))
-    distractors = [_fact(rule, next(names), other.name, True) for other in drawn]
+    distractors = [_fact(rule, next(names), another.name, True) for another in drawn]
     chain = list(islice(names, max(depths)))
     for depth, form in product(depths, forms):
         texts = _premises(rule, chain[:depth], argument.name, words).texts()
-        for pair, (given, order, roles) in product(range(pairs), in_orders(texts, form, own_seed)):
+        for pair, (alteration, order, roles) in product(range(pairs), in_orders(texts, form, own_seed)):
             text = worded(roles, form, own_seed, distractors, _conclusion(rule))
             how = Wording(str(depth), form, str(order))
-            yield _query(rule, argument, COMBINES, given, pair, text, argument.right, how)
+            yield _query(rule, argument, COMBINES, alteration, pair, text, argument.right, how)
 
 
 def _premises(rule: str, chain: Sequence[str], answer: str, words: Collection[str]) -> Premises:
@@ -347,7 +358,7 @@ def _remembering(
     """
     item = argument.item
     right = argument.right | {item.query.subject, *item.query.gold}
-    unrelated = [*islice((other for other in others if _is_unrelated(argument, other)), pairs)]
+    unrelated = [*islice((another for another in others if _is_unrelated(argument, another)), pairs)]
     texts = {text: _roles("begins", premises) for text, premises in _second_premises(rule, item).items()}
     of_other = _roles("other", [_own_second(rule, item, Z, W)])
     unknown, unknown_of_other = (_unknown(rule, item, words, *marks) for marks in ((X, Y), (Z, W)))
@@ -356,17 +367,19 @@ def _remembering(
     for pair in range(pairs):
         also_right = {}
         if unrelated:
-            other = unrelated[pair % len(unrelated)]
-            texts[ANOTHER_SECOND] = _roles("begins", [_own_second(rule, other.item)])
-            also_right = {ANOTHER_SECOND: {_own_id(rule, other)}}
-        for given, order, roles in in_orders(texts, PLAIN, ""):
+            another = unrelated[pair % len(unrelated)]
+            texts[ANOTHER_SECOND] = _roles("begins", [_own_second(rule, another.item)])
+            also_right = {ANOTHER_SECOND: {_own_id(rule, another)}}
+        for alteration, order, roles in in_orders(texts, PLAIN, ""):
             how = Wording(order=str(order))
             text = worded(roles, PLAIN, "", (), _conclusion(rule))
-            yield _query(rule, argument, REMEMBERS, given, pair, text, right | also_right.get(given, set()), how)
+            yield _query(
+                rule, argument, REMEMBERS, alteration, pair, text, right | also_right.get(alteration, set()), how
+            )
         if REVERSED in needed(REMEMBERS, rule):
             above = item._replace(query=replace(item.query, subject=argument.name), pattern=pattern)
             text = worded(_roles("begins", [_own_second(rule, above)]), PLAIN, "", (), _conclusion(rule))
-            siblings = {_own_id(rule, other) for other in others if argument.gold in other.right}
+            siblings = {_own_id(rule, another) for another in others if argument.gold in another.right}
             wrong = argument._replace(gold=_own_id(rule, argument))
             yield _query(rule, wrong, REMEMBERS, REVERSED, pair, text, right | siblings | {argument.gold})
 
@@ -395,24 +408,24 @@ def _unknown(rule: str, item: RuleItem, words: Collection[str], x: str, y: str) 
 
 def _counterfactual(rule: str, argument: Argument, untrue: Sequence[Argument], pairs: int) -> Iterator[Query]:
     for pair in range(pairs if untrue else 0):
-        other, item = untrue[pair % len(untrue)], argument.item
-        first = first_premise(rule, RuleWording(), item._replace(first=other.name))
+        another, item = untrue[pair % len(untrue)], argument.item
+        first = first_premise(rule, RuleWording(), item._replace(first=another.name))
         text = " ".join([*map(str, first), _own_second(rule, item).plain, "Therefore,", _conclusion(rule)])
-        right = {*argument.right, *other.right, item.query.subject, *item.query.gold}
-        for given, one, lure in ((OF_TEXT, other, argument), (OF_MEMORY, argument, other)):
+        right = {*argument.right, *another.right, item.query.subject, *item.query.gold}
+        for alteration, asked, lure in ((OF_TEXT, another, argument), (OF_MEMORY, argument, another)):
             query = _query(
-                rule, argument._replace(gold=one.gold), COUNTERFACTUAL, given, pair, text, right - {lure.gold}
+                rule, argument._replace(gold=asked.gold), COUNTERFACTUAL, alteration, pair, text, right - {lure.gold}
             )
             yield replace(query, groups={**query.groups, LURE: lure.gold})
 
 
-def _is_unrelated(argument: Argument, other: Argument) -> bool:
+def _is_unrelated(argument: Argument, another: Argument) -> bool:
     """Return whether the answer does not follow from the other's premise, nor is stated by it."""
-    own, theirs = argument.item.query, other.item.query
+    query, another_query = argument.item.query, another.item.query
     return (
-        argument.gold not in other.right
-        and argument.name not in (theirs.subject, *theirs.gold)
-        and (theirs.subject not in (own.subject, *own.gold) and own.subject not in theirs.gold)
+        argument.gold not in another.right
+        and argument.name not in (another_query.subject, *another_query.gold)
+        and (another_query.subject not in (query.subject, *query.gold) and query.subject not in another_query.gold)
     )
 
 
@@ -420,7 +433,7 @@ def _query(
     rule: str,
     argument: Argument,
     conclusion: str,
-    given: str,
+    alteration: str,
     pair: int,
     text: str,
     right: Collection[str],
@@ -428,10 +441,12 @@ def _query(
 ) -> Query:
     query = argument.item.query
     _, _, number = query.id.rpartition("/")
-    groups = {"rule": rule, "task": RULES[rule], "item": query.id, "given": given, "pair": str(pair)}
+    groups = {"rule": rule, "task": RULES[rule], "item": query.id, "given": alteration, "pair": str(pair)}
     groups |= {**how._asdict(), "conclusion": conclusion}
     return Query(
-        id="/".join((rule, number, conclusion.partition(" ")[0], how.depth, how.form, given, how.order, str(pair))),
+        id="/".join(
+            (rule, number, conclusion.partition(" ")[0], how.depth, how.form, alteration, how.order, str(pair))
+        ),
         relation=rule,
         subject=query.subject,
         subject_id=query.subject_id,

@@ -54,7 +54,7 @@ class AxiomItem(NamedTuple):
     """An axiom with what follows.
 
     :param name: of the property, or of the pseudoword's class.
-    :param other: name of the property that follows, or of the class that must not.
+    :param consequent: name of the property that follows, or of the class that must not.
     :param phrase: of the property in its sentence pattern, "" of a class.
     :param gold: the phrase that follows, or the class that must not.
     :param right: what is right in any case.
@@ -62,7 +62,7 @@ class AxiomItem(NamedTuple):
 
     kind: str
     name: str
-    other: str
+    consequent: str
     phrase: str
     fact: Premise
     gold: str
@@ -83,14 +83,16 @@ def axiom_items(
     above = {query.subject: query.gold for query in whole.queries if query.relation in ("subClassOf", "subPropertyOf")}
     if kind == DISJOINT:
         space = whole.candidates[CLASSES]
-        pairs = dict.fromkeys(pair for group in stated for one in combinations(group, 2) for pair in (one, one[::-1]))
+        pairs = dict.fromkeys(
+            pair for group in stated for names in combinations(group, 2) for pair in (names, names[::-1])
+        )
         return [
             _disjoint(*pair, frozenset((pair[0], *above.get(pair[0], ()))))
             for pair in pairs
             if all(name in space.position for name in pair) and pair[1] not in above.get(pair[0], ())
         ]
     if kind == INVERSE:
-        pairs = dict.fromkeys(two for one in stated for two in ((one[0], one[1]), (one[1], one[0])))
+        pairs = dict.fromkeys(pair for names in stated for pair in ((names[0], names[1]), (names[1], names[0])))
     else:
         pairs = {(str(name), str(name)): None for name in stated}
     return [
@@ -100,34 +102,36 @@ def axiom_items(
     ]
 
 
-def _disjoint(one: str, other: str, right: frozenset[str]) -> AxiomItem:
+def _disjoint(name: str, excluded: str, right: frozenset[str]) -> AxiomItem:
     fact = Premise(
-        f"No {one} is {with_article(other)} .", f"Whatever is {with_article(one)} is not {with_article(other)} ."
+        f"No {name} is {with_article(excluded)} .",
+        f"Whatever is {with_article(name)} is not {with_article(excluded)} .",
     )
-    return AxiomItem(DISJOINT, one, other, "", fact, other, right)
+    return AxiomItem(DISJOINT, name, excluded, "", fact, excluded, right)
 
 
-def _of_property(kind: str, one: str, other: str, phrases: Mapping[str, str], right: frozenset[str]) -> AxiomItem:
-    said, follows = phrases[one], phrases[other]
+def _of_property(kind: str, name: str, implied: str, phrases: Mapping[str, str], right: frozenset[str]) -> AxiomItem:
+    said, follows = phrases[name], phrases[implied]
     first = _holds(said, "If one thing", "another")
     facts = {
         INVERSE: Premise(
-            f"{first} , {_holds(follows, 'the other', 'the one')} .", f"{capitalized(one)} is the inverse of {other} ."
+            f"{first} , {_holds(follows, 'the other', 'the one')} .",
+            f"{capitalized(name)} is the inverse of {implied} .",
         ),
         SYMMETRIC: Premise(
-            f"{first} , {_holds(said, 'the other', 'the one')} .", f"{capitalized(one)} holds both ways ."
+            f"{first} , {_holds(said, 'the other', 'the one')} .", f"{capitalized(name)} holds both ways ."
         ),
         TRANSITIVE: Premise(
             f"{first} , and {_holds(said, 'the other', 'a third')} , {_holds(said, 'the one', 'the third')} .",
-            f"{capitalized(one)} is transitive .",
+            f"{capitalized(name)} is transitive .",
         ),
     }
-    return AxiomItem(kind, one, other, said, facts[kind], follows, right)
+    return AxiomItem(kind, name, implied, said, facts[kind], follows, right)
 
 
-def _holds(phrase: str, one: str, other: str) -> str:
+def _holds(phrase: str, head: str, tail: str) -> str:
     """Return "one thing is part of another", "one thing's mother is another"."""
-    return f"{one}{'' if phrase.startswith(chr(39)) else ' '}{phrase} {other}"
+    return f"{head}{'' if phrase.startswith(chr(39)) else ' '}{phrase} {tail}"
 
 
 def axiom_queries(
@@ -139,7 +143,7 @@ def axiom_queries(
     seed: int,
 ) -> QuerySet:
     """Return each item in each form, whole and altered, for each pair of pseudowords. :param items: by kind."""
-    queries = [query for own in items.values() for query in _of_items(own, forms, pairs, seed)]
+    queries = [query for of_kind in items.values() for query in _of_items(of_kind, forms, pairs, seed)]
     return pseudoword_queries(data, patterns, queries, dict.fromkeys(items, "1:N"))
 
 
@@ -150,11 +154,11 @@ def _of_items(items: Sequence[AxiomItem], forms: Sequence[str], pairs: int, seed
         others, id_ = [another.fact for another in drawn], f"{item.kind}/{number}"
         texts, own_seed = _premises(item, strange).texts(), f"{seed} {id_}"
         for pair, form in product(range(pairs), forms):
-            for given, order, roles in in_orders(texts, form, own_seed):
-                groups = {"rule": item.kind, "task": item.kind, "item": id_, "given": given, "pair": str(pair)}
+            for alteration, order, roles in in_orders(texts, form, own_seed):
+                groups = {"rule": item.kind, "task": item.kind, "item": id_, "given": alteration, "pair": str(pair)}
                 groups |= {**Wording(form=form, order=str(order))._asdict(), "conclusion": COMBINES}
                 yield Query(
-                    id=f"{id_}/{form}/{given}/{order}/{pair}",
+                    id=f"{id_}/{form}/{alteration}/{order}/{pair}",
                     relation=item.kind,
                     subject=item.name,
                     subject_id=item.name,
@@ -166,9 +170,9 @@ def _of_items(items: Sequence[AxiomItem], forms: Sequence[str], pairs: int, seed
                 )
 
 
-def _strange(item: AxiomItem, other: AxiomItem) -> bool:
-    own, theirs = ({one.name, one.gold, one.phrase} - {""} for one in (item, other))
-    return own.isdisjoint(theirs) and item.right.isdisjoint(theirs) and own.isdisjoint(other.right)
+def _strange(item: AxiomItem, another: AxiomItem) -> bool:
+    words, foreign = ({axiom.name, axiom.gold, axiom.phrase} - {""} for axiom in (item, another))
+    return words.isdisjoint(foreign) and item.right.isdisjoint(foreign) and words.isdisjoint(another.right)
 
 
 def _premises(item: AxiomItem, strange: Sequence[AxiomItem]) -> Premises:
@@ -182,25 +186,30 @@ def _premises(item: AxiomItem, strange: Sequence[AxiomItem]) -> Premises:
     return Premises([item.fact], instead, diverted, [first, *further], second, _begins(item, item, of_others=True))
 
 
-def _altered(item: AxiomItem, other: AxiomItem) -> tuple[list[Premise], list[Premise]]:
+def _altered(item: AxiomItem, another: AxiomItem) -> tuple[list[Premise], list[Premise]]:
     """Return the axiom with another's name, and with another's answer."""
     if item.kind == DISJOINT:
-        replaced, diverted = (other.name, item.gold), (item.name, other.gold)
+        replaced, diverted = (another.name, item.gold), (item.name, another.gold)
         return [_disjoint(*replaced, frozenset()).fact], [_disjoint(*diverted, frozenset()).fact]
-    phrases = {item.name: item.phrase, item.other: item.gold, other.name: other.phrase, other.other: other.gold}
+    phrases = {
+        item.name: item.phrase,
+        item.consequent: item.gold,
+        another.name: another.phrase,
+        another.consequent: another.gold,
+    }
     if item.kind == TRANSITIVE:
-        return [other.fact], [_implied(item.name, other.name, phrases)]
-    replaced_fact = other.fact
+        return [another.fact], [_implied(item.name, another.name, phrases)]
+    replaced_fact = another.fact
     if item.kind == INVERSE:
-        replaced_fact = _of_property(INVERSE, other.name, item.other, phrases, frozenset()).fact
-    return [replaced_fact], [_of_property(INVERSE, item.name, other.other, phrases, frozenset()).fact]
+        replaced_fact = _of_property(INVERSE, another.name, item.consequent, phrases, frozenset()).fact
+    return [replaced_fact], [_of_property(INVERSE, item.name, another.consequent, phrases, frozenset()).fact]
 
 
-def _implied(name: str, other: str, phrases: Mapping[str, str]) -> Premise:
+def _implied(name: str, implied: str, phrases: Mapping[str, str]) -> Premise:
     """Return an axiom like a transitive one, whose conclusion is another property."""
     steps = f"{_holds(phrases[name], 'If one thing', 'another')} , and {_holds(phrases[name], 'the other', 'a third')}"
-    plain = f"{steps} , {_holds(phrases[other], 'the one', 'the third')} ."
-    return Premise(plain, f"{capitalized(name)} twice implies {other} .")
+    plain = f"{steps} , {_holds(phrases[implied], 'the one', 'the third')} ."
+    return Premise(plain, f"{capitalized(name)} twice implies {implied} .")
 
 
 def _begins(item: AxiomItem, of: AxiomItem, of_others: bool = False) -> list[Premise]:

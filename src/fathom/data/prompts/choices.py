@@ -163,9 +163,9 @@ def _one_by_one(generator: random.Random, count: int) -> Iterator[int]:
     """Yield 0 to *count* − 1 in random order, lazily: answer spaces may have millions."""
     moved: dict[int, int] = {}
     for place in range(count):
-        other = generator.randrange(place, count)
-        drawn = moved.get(other, other)
-        moved[other] = moved.get(place, place)
+        target = generator.randrange(place, count)
+        drawn = moved.get(target, target)
+        moved[target] = moved.get(place, place)
         yield drawn
 
 

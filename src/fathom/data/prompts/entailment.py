@@ -172,12 +172,12 @@ def rule_texts(
         in_second = halves.second.get((rule, pair, item.query.id))
         if subset == "test" and (in_first is None or in_second is None):
             return
-        for given, (first, second) in GIVEN.items():
+        for stated, (first, second) in GIVEN.items():
             premises = {
                 "premise 1": EXPLICIT if first else in_first,
                 "premise 2": EXPLICIT if second else in_second,
             }
-            yield _query(rule, item, given, wording, pair, item.gold, space_of(rule), premises)
+            yield _query(rule, item, stated, wording, pair, item.gold, space_of(rule), premises)
 
     return _queryset(data, patterns, rules, pairs, queries)
 
@@ -201,24 +201,24 @@ def space_of(rule: str) -> str:
     return _SPACES.get(rule, CLASSES)
 
 
-def text_of(rule: str, given: str, wording: RuleWording, item: RuleItem) -> str:
+def text_of(rule: str, stated: str, wording: RuleWording, item: RuleItem) -> str:
     """Return a text with ``[Y]`` for the answer.
 
-    :param given: one of :data:`GIVEN`, or :data:`REMEMBERED`.
+    :param stated: one of :data:`GIVEN`, or :data:`REMEMBERED`.
     """
     number = count(1)
-    pieces = _pieces(rule, given, wording, item)
+    pieces = _pieces(rule, stated, wording, item)
     return " ".join(f"<s{next(number)}>" if isinstance(piece, TokenStart) else piece for piece in pieces)
 
 
-def sources(rule: str, given: str, wording: RuleWording) -> tuple[TokenStart, ...]:
+def sources(rule: str, stated: str, wording: RuleWording) -> tuple[TokenStart, ...]:
     """Return the initial values of a text's learnt tokens, in order.
 
-    :param given: one of :data:`GIVEN`, or :data:`REMEMBERED`.
+    :param stated: one of :data:`GIVEN`, or :data:`REMEMBERED`.
     """
     if not (wording.templates or wording.conjunction):
         return ()
-    return tuple(piece for piece in _pieces(rule, given, wording, _NOTHING) if isinstance(piece, TokenStart))
+    return tuple(piece for piece in _pieces(rule, stated, wording, _NOTHING) if isinstance(piece, TokenStart))
 
 
 def _queryset(
@@ -244,12 +244,12 @@ def _queryset(
         fitting, left_out = items(whole, patterns, rule)
         notes += left_out
         for subset in SUBSETS:
-            own = tested if subset == "test" else held_out[subset]
-            chosen = [item for item in fitting if item.query.id in own]
+            in_subset = tested if subset == "test" else held_out[subset]
+            members = [item for item in fitting if item.query.id in in_subset]
             drawn = [
                 (item, pair)
                 for pair in range(pairs)
-                for number, item in enumerate(chosen)
+                for number, item in enumerate(members)
                 if subset == "test" or pair == number % pairs
             ]
             made = [query for item, pair in drawn for query in questions(rule, item, pair, subset)]
@@ -288,7 +288,7 @@ def pseudoword_queries(
 def _query(
     rule: str,
     item: RuleItem,
-    given: str,
+    stated: str,
     wording: RuleWording,
     pair: int,
     gold: tuple[str, ...],
@@ -297,17 +297,17 @@ def _query(
 ) -> Query:
     """:param premises: how each is given, None if unknown."""
     task, _, number = item.query.id.rpartition("/")
-    groups = {"rule": rule, "task": task, "item": item.query.id, "given": given, "pair": str(pair)}
+    groups = {"rule": rule, "task": task, "item": item.query.id, "given": stated, "pair": str(pair)}
     groups |= {FOLD: item.query.groups[FOLD]} if FOLD in item.query.groups else {}
     return Query(
-        id=f"{rule}/{number}/{given}/{pair}",
+        id=f"{rule}/{number}/{stated}/{pair}",
         relation=rule,
         subject=item.query.subject,
         subject_id=item.query.subject_id,
         gold=gold,
         candidates=space,
         groups=groups | {name: how for name, how in premises.items() if how is not None},
-        sentences=(Sentence(text_of(rule, given, wording, item)),),
+        sentences=(Sentence(text_of(rule, stated, wording, item)),),
     )
 
 
@@ -322,10 +322,10 @@ _NOTHING = RuleItem(Query("", "", "", "", (), "", sentences=(Sentence(""),)), ()
 """An item whose words do not matter."""
 
 
-def _pieces(rule: str, given: str, wording: RuleWording, item: RuleItem) -> _Pieces:
-    if given == REMEMBERED:
+def _pieces(rule: str, stated: str, wording: RuleWording, item: RuleItem) -> _Pieces:
+    if stated == REMEMBERED:
         return [X, ANSWER, f"{Y} ."] if rule in OF_PATTERN else hypothesis(rule, wording)
-    first, second = GIVEN[given]
+    first, second = GIVEN[stated]
     premises = first_premise(rule, wording, item) if first else []
     if first and second and wording.conjunction:
         premises = [*premises, TokenStart(CONJUNCTION, 0)]

@@ -32,11 +32,11 @@ class NonceWords:
         self.of_rule: dict[str, list[str]] = {}
         for rule in rules:
             drawn = nonce_words(f"{seed} {rule}", avoid, _SYLLABLES)
-            own: list[str] = []
+            words: list[str] = []
             for _ in range(pairs):
                 pair = [next(drawn), next(drawn)]
-                own += [*pair, *(next(similar_words(name, {*avoid, *own})) for name in pair)]
-            self.of_rule[rule] = own if rule in _OF_WORDS else [word.capitalize() for word in own]
+                words += [*pair, *(next(similar_words(name, {*avoid, *words})) for name in pair)]
+            self.of_rule[rule] = words if rule in _OF_WORDS else [word.capitalize() for word in words]
 
     def put_in(self, queries: QuerySet) -> QuerySet:
         return replace(queries, queries=tuple(self._about(query) for query in queries.queries))

@@ -164,9 +164,7 @@ class QuestionShots:
     def examples(self, query: Query, question: Template) -> list[Example]:
         """Return the answered questions. :raises BadInput: too few subjects remain without the query's own."""
         seed = f"{self.seed}|{query.id if self.per_query else query.relation}"
-        return [
-            (asked(question, known.subject), self.separator.join(known.answers)) for known in self._draw(seed, query)
-        ]
+        return [(asked(question, shot.subject), self.separator.join(shot.answers)) for shot in self._draw(seed, query)]
 
     def _draw(self, seed: str, query: Query) -> list[_KnownSubject]:
         if not self.shots:
@@ -174,7 +172,7 @@ class QuestionShots:
         pool = self.pools[query.relation]
         # One more than needed, as the query's own subject is skipped.
         places = random.Random(seed).sample(range(len(pool)), min(len(pool), self.shots + 1))
-        fit = [known for known in map(pool.__getitem__, places) if known.subject_id != query.subject_id]
+        fit = [shot for shot in map(pool.__getitem__, places) if shot.subject_id != query.subject_id]
         if len(fit) < self.shots:
             raise BadInput(f"{self.shots} few-shot questions asked for, {len(fit)} found on other subjects")
         return fit[: self.shots]

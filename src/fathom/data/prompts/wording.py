@@ -27,9 +27,9 @@ def inverse(relation: str) -> str:
     return f"inverse {relation}"
 
 
-def question_line(given: str, relation: str, direction: Direction) -> str:
+def question_line(subject: str, relation: str, direction: Direction) -> str:
     """Return "(head, relation," or, for the head, "(tail, inverse relation,"."""
-    return f"({given}, {relation if direction == 'tail' else inverse(relation)},"
+    return f"({subject}, {relation if direction == 'tail' else inverse(relation)},"
 
 
 class Shot(NamedTuple):
@@ -43,13 +43,13 @@ class Shot(NamedTuple):
     tail: str
 
     def answers(self, query: Query) -> bool:
-        given = self.head_id if query.direction == "tail" else self.tail_id
-        return (given, self.relation_id) == (query.subject_id, query.relation)
+        subject_id = self.head_id if query.direction == "tail" else self.tail_id
+        return (subject_id, self.relation_id) == (query.subject_id, query.relation)
 
     def line(self, direction: Direction) -> str:
         """Return the question of that direction with its answer."""
-        given, answer = (self.head, self.tail) if direction == "tail" else (self.tail, self.head)
-        return f"{question_line(given, self.relation, direction)} {answer})"
+        subject, answer = (self.head, self.tail) if direction == "tail" else (self.tail, self.head)
+        return f"{question_line(subject, self.relation, direction)} {answer})"
 
 
 class FewShotQuestion(NamedTuple):

@@ -303,8 +303,8 @@ def _with_listed(data: QuerySet, file: str) -> QuerySet:
 def _faults(data: QuerySet, selection: Selection) -> Iterator[str]:
     unknown = [relation for relation in selection.relations if relation not in data.relations]
     if unknown:
-        known = [quoted(relation) for relation in sorted(data.relations)]
-        yield f"{data.name} has no relation {', '.join(unknown)}: it has {first_few(known, 100)}"
+        relations = [quoted(relation) for relation in sorted(data.relations)]
+        yield f"{data.name} has no relation {', '.join(unknown)}: it has {first_few(relations, 100)}"
     if selection.part is not None and selection.part not in data.subsets:
         yield f"{data.name} has no subset '{selection.subset}': it has {', '.join(data.subsets) or 'none'}"
     if selection.candidates == "asked" and not isinstance(data, GraphQuerySet):

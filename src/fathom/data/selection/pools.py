@@ -75,8 +75,8 @@ def _answer_spaces(entities: EntityCandidates, queries: Iterable[Query]) -> dict
 
 def moved(query: Query, space: CandidateSet) -> Query:
     """Return the query with other candidates."""
-    known = tuple(answer for answer in query.known if answer in space.position)
-    return replace(query, candidates=space.name, known=known, unscored=unrankable(query, space))
+    also_right = tuple(answer for answer in query.known if answer in space.position)
+    return replace(query, candidates=space.name, known=also_right, unscored=unrankable(query, space))
 
 
 def _union(name: str, spaces: Iterable[CandidateSet]) -> CandidateSet:
@@ -88,7 +88,7 @@ def _union(name: str, spaces: Iterable[CandidateSet]) -> CandidateSet:
     return CandidateSet(name, tuple(names), tuple(names.values()))
 
 
-def _listed(file: Path, known: CandidateSet, option: str) -> tuple[CandidateSet, int]:
+def _listed(file: Path, space: CandidateSet, option: str) -> tuple[CandidateSet, int]:
     """Return the names of a file as candidates, and the number of duplicate lines."""
     try:
         lines = read_text(file).splitlines()
@@ -100,7 +100,7 @@ def _listed(file: Path, known: CandidateSet, option: str) -> tuple[CandidateSet,
         raise BadInput(f"{option} {file}:{longest}: {NAME.fault()}")
     if not names:
         raise BadInput(f"{option} {file}: no names; expected one per line")
-    return _candidates_of(file, names, known)
+    return _candidates_of(file, names, space)
 
 
 def _names_in_data(folder: Path) -> list[str]:
@@ -108,10 +108,10 @@ def _names_in_data(folder: Path) -> list[str]:
     return [name for space in read(folder).candidates.values() for _, name in space.named()]
 
 
-def _candidates_of(source: Path, names: Sequence[str], known: CandidateSet) -> tuple[CandidateSet, int]:
+def _candidates_of(source: Path, names: Sequence[str], space: CandidateSet) -> tuple[CandidateSet, int]:
     """Return names as candidates, under the ids of known ones, and the number of doubles."""
     ids_of: dict[str, list[str]] = {}
-    for id_, name in known.named():
+    for id_, name in space.named():
         ids_of.setdefault(name, []).append(id_)
     listed = {id_: name for name in dict.fromkeys(names) for id_ in ids_of.get(name, [name])}
     return CandidateSet(source.stem, tuple(listed), tuple(listed.values())), len(names) - len(set(names))

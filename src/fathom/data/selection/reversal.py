@@ -107,5 +107,5 @@ def _queries(data: QuerySet, queries: Sequence[Query]) -> Iterator[Query]:
                 gold=(query.subject_id,),
                 candidates=_space(query.relation),
                 direction="head",
-                known=tuple(other for other in having[answer] if other != query.subject_id),
+                known=tuple(subject for subject in having[answer] if subject != query.subject_id),
             )

@@ -63,15 +63,15 @@ class RankResult:
     unscored: str | None = None
 
 
-def rank_best(scores: NDArray[np.float64], gold: Sequence[int], known: Sequence[int] = ()) -> Ranks:
+def rank_best(scores: NDArray[np.float64], gold: Sequence[int], filtered: Sequence[int] = ()) -> Ranks:
     """Return the rank of the best gold answer, without the others.
 
     :param scores: higher is better, shape (candidates,).
     :param gold: places of the gold answers.
-    :param known: places to exclude from the ranking.
+    :param filtered: places to exclude from the ranking.
     """
     rivals = np.ones(len(scores), dtype=bool)
-    rivals[list(gold)] = rivals[list(known)] = False
+    rivals[list(gold)] = rivals[list(filtered)] = False
     return ranks_among(scores[rivals], scores[list(gold)].max())
 
 

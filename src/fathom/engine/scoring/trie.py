@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 Ints = NDArray[np.int64]
 Sequences = Sequence[Sequence[int] | NDArray[np.integer[Any]]]
@@ -54,7 +54,7 @@ class Trie:
         return path[path >= 0]
 
 
-def padded(rows: Sequences, fill: int, kind: Any = np.int64) -> NDArray[Any]:
+def padded(rows: Sequences, fill: int, kind: DTypeLike = np.int64) -> NDArray[Any]:
     """Pad rows on the right to a matrix, shape (rows, longest). :param kind: of its numbers."""
     matrix = np.full((len(rows), max([1, *map(len, rows)])), fill, dtype=kind)
     for row, values in zip(matrix, rows, strict=True):

@@ -261,7 +261,7 @@ def rank_by_cosine(
     queries: Tensor,
     space: VectorSpace,
     gold: Sequence[Sequence[int]],
-    known: Sequence[Sequence[int]],
+    filtered: Sequence[Sequence[int]],
     *,
     top: int,
     keep_scores: bool = False,
@@ -270,7 +270,7 @@ def rank_by_cosine(
 
     :param queries: finite vectors, shape (queries, d).
     :param gold: places of each query's gold answers.
-    :param known: places to exclude from the ranking of the best gold answer.
+    :param filtered: places to exclude from the ranking of the best gold answer.
     :param top: length of the top list.
     :param keep_scores: return all cosines, too; for small spaces.
     """
@@ -278,7 +278,7 @@ def rank_by_cosine(
     rankings = []
     for start in range(0, len(queries), step):
         some = slice(start, start + step)
-        rankings += _Pass(unit(queries[some]), space, gold[some], known[some], top, keep_scores).run()
+        rankings += _Pass(unit(queries[some]), space, gold[some], filtered[some], top, keep_scores).run()
     return rankings
 
 
@@ -290,7 +290,7 @@ class _Pass:
         queries: Tensor,
         space: VectorSpace,
         gold: Sequence[Sequence[int]],
-        known: Sequence[Sequence[int]],
+        filtered: Sequence[Sequence[int]],
         top: int,
         keep_scores: bool,
     ) -> None:
@@ -299,7 +299,7 @@ class _Pass:
         self.best_column = torch.zeros((len(queries), 0), dtype=torch.long, device=queries.device)
         self.kept: list[Tensor] | None = [] if keep_scores else None
         # Watched: the gold answers of each query in turn, followed by other filtered answers.
-        watched = [list(dict.fromkeys([*right, *others])) for right, others in zip(gold, known, strict=True)]
+        watched = [list(dict.fromkeys([*right, *others])) for right, others in zip(gold, filtered, strict=True)]
         self.starts = np.cumsum([0, *(len(places) for places in watched)])
         self.watcher = np.repeat(np.arange(len(queries)), np.diff(self.starts))
         self.watched = space.column[np.array([place for places in watched for place in places], dtype=np.int64)]

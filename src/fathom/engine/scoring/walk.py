@@ -55,17 +55,19 @@ class SearchState:
     """The state of one question. The score is the log-likelihood, and the top list admits all answers.
 
     :param gold: places of the gold answers.
-    :param known: places excluded from the ranking.
+    :param filtered: places excluded from the ranking.
     """
 
     NOT_A_NUMBER = "the model gave an answer a score that is not a number"
 
-    def __init__(self, answers: AnswerTrie, gold: Sequence[int], known: Sequence[int] | Ints, aim: SearchGoal) -> None:
+    def __init__(
+        self, answers: AnswerTrie, gold: Sequence[int], filtered: Sequence[int] | Ints, aim: SearchGoal
+    ) -> None:
         self.answers, self.gold, self.aim = answers, np.array(gold, dtype=np.int64), aim
         self.slack = 2 * PRECISION * int(answers.longest.max(initial=0))
         """Nats by which the bound is lowered: the answer and the bound may both be off, by the precision per token."""
         self.is_rival = np.ones(len(answers), dtype=bool)
-        self.is_rival[self.gold] = self.is_rival[list(known)] = False
+        self.is_rival[self.gold] = self.is_rival[list(filtered)] = False
         self.gold_totals = np.full(len(self.gold), np.nan)
         self.best = -np.inf
         self.is_number = True

@@ -144,8 +144,8 @@ def _quiz_rows(
 ) -> Iterator[ScoredQuery]:
     checker, space = RowChecker(file, data, faults, QuizRow), data.candidates[queries[0].candidates]
     used, templates = about.get("template_index"), about.get("templates") or []
-    known = templates or data.relations[queries[0].relation].templates
-    used = [used] if isinstance(used, int) else used or range(max(1, len(known)))
+    count = len(templates or data.relations[queries[0].relation].templates)
+    used = [used] if isinstance(used, int) else used or range(max(1, count))
     ids = list(map(str, about.get("answer_space_ids") or space.ids))
     labels = list(map(str, about.get("answer_space_labels") or map(space.name_of, ids)))
     answers, named = list(zip_longest(ids, labels, fillvalue="")), list(space.named())

@@ -188,7 +188,7 @@ class Pool:
     def __init__(
         self,
         kind: type[RayWorker],
-        job: Any,
+        job: object,
         size: Size,
         opening: str,
         check: Callable[[Any, Any], None] = lambda first, worker: None,
@@ -214,7 +214,7 @@ class Pool:
         return self._descriptions[0]
 
     def map(
-        self, method: str, tasks: Iterable[str], *shared: Any, give_up: Callable[[str, RunFailed], Any] = _raise
+        self, method: str, tasks: Iterable[str], *shared: object, give_up: Callable[[str, RunFailed], Any] = _raise
     ) -> Iterator[tuple[str, Any]]:
         """Call a method of some worker for each task.
 

@@ -39,7 +39,7 @@ class RunRequest:
         changed.model = model
         return changed
 
-    def with_options(self, **changes: Any) -> RunRequest:
+    def with_options(self, **changes: object) -> RunRequest:
         """Return the same request with other values of options that narrow no data, such as ``limit``."""
         changed = copy(self)
         changed.options = self.options.model_copy(update=changes)

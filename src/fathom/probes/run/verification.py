@@ -59,7 +59,7 @@ def _check_prompts(rows: Rows, run: RunFolder) -> None:
         if rows.natural:
             continue
         templates = grouped((int(rows.query[place]), int(rows.template[place])) for place in places)
-        of_relation = grouped((rows.relations[query], frozenset(own)) for query, own in templates.items())
+        of_relation = grouped((rows.relations[query], frozenset(numbers)) for query, numbers in templates.items())
         for relation, sets in of_relation.items():
             if len(set(sets)) > 1:
                 raise BadInput(f"{where}: queries of relation {relation!r} have different templates: {_EDITED}")
@@ -71,11 +71,11 @@ def _by_scores(rows: Rows, place: int) -> dict[str, tuple[Any, Any]]:
     :returns: nothing if the prediction has no rank, or the scores or the answers to filter were not recorded.
     """
     query, scores = int(rows.query[place]), np.nan_to_num(rows.scores(place), nan=-np.inf, neginf=-np.inf)
-    known, best = rows.known[query], rows.best(place)
-    if np.isnan(rows.rank[place]) or not len(scores) or known is None:
+    also_right, best = rows.known[query], rows.best(place)
+    if np.isnan(rows.rank[place]) or not len(scores) or also_right is None:
         return {}
     golds = [gold for gold in rows.gold_places(place) if scores[gold] > -np.inf]
-    ranks = rank_best(scores, golds, rows.candidate_places(place, known))
+    ranks = rank_best(scores, golds, rows.candidate_places(place, also_right))
     ids = rows.candidates[rows.spaces[query] or ""][0]
     gold_ranks = [rank for rank in rows.table.column("gold_ranks")[place].as_py() or () if rank and not np.isnan(rank)]
     highest = [float(scores[at]) for at in top(scores, ids, len(best))]
