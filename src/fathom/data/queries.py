@@ -299,7 +299,10 @@ def are_codes(ids: Sequence[str], names: Sequence[str]) -> bool:
 
 def relation_labels(relations: Iterable[Relation]) -> dict[str, str]:
     """Return the names of relations that are addresses, except names that several relations have."""
-    shown = {one.id: one.name if "://" in one.id and one.name.strip() else one.id for one in relations}
+    shown = {
+        relation.id: relation.name if "://" in relation.id and relation.name.strip() else relation.id
+        for relation in relations
+    }
     counts = Counter(shown.values())
     return {id_: name for id_, name in shown.items() if name != id_ and counts[name] == 1}
 

@@ -204,14 +204,17 @@ def _lines(name: str, path: Path) -> list[Line]:
     declared = read_declarations(manifest)
     line = line._replace(is_by_task=declared.headline == "tasks")
     return [
-        line._replace(scoring=scoring, numbers=own, by=_labelled(own, declared))
-        for scoring, own in numbers.scorings.items()
+        line._replace(scoring=scoring, numbers=stored, by=_labelled(stored, declared))
+        for scoring, stored in numbers.scorings.items()
     ]
 
 
 def _labelled(numbers: StoredScoring, declared: Declarations) -> Mapping[str, Mapping[str, StoredPart]]:
     """Return the breakdowns by the labels of their relations."""
-    return {key: {declared.shown(key, value): own for value, own in parts.items()} for key, parts in numbers.by.items()}
+    return {
+        key: {declared.shown(key, value): stored for value, stored in parts.items()}
+        for key, parts in numbers.by.items()
+    }
 
 
 @lru_cache(maxsize=10_000)
