@@ -75,6 +75,8 @@ def test_only_what_makes_a_verdict_rough_is_its_reason() -> None:
     noted = GOOD._replace(note="only 12 clusters: the interval is rough; 6 of 20 predictions have it")
     assert rough_sentence(verdict(Contrast("a", noted))) == "The verdict is rough: only 12 clusters."
     assert rough_sentence(verdict(Contrast("a", GOOD._replace(note="6 of 20 predictions have it")))) == ""
+    both = verdict(Contrast("a", noted), Contrast("b", noted))
+    assert rough_sentence(both) == "The verdict is rough: only 12 clusters."
 
 
 def test_every_contrast_must_be_significant_in_its_direction() -> None:

@@ -149,8 +149,11 @@ class TestBaselines:
         """Twenty facts: six of one relation, whose majority baseline is known, and 14 of relations of their own."""
         data = world([[0]] * 6 + [[place] for place in range(14)], each=[6, *[1] * 14])
         run = answered(tmp_path / "run", knowing({query.id for query in data.queries}), data)
-        [line] = summarise(run, cluster="fact").headlines
+        summary = summarise(run, cluster="fact")
+        [line] = summary.headlines
         by_name = {one.baseline: one.difference for one in line.baselines["accuracy"]}
+        assert "; " in by_name["majority"].note
+        assert "Compared on these alone: majority: 6 of 20 predictions have it." in summary.answer
         assert "majority: 6 of 20 predictions have it" in by_name["majority"].note
         assert by_name["majority"].n == 6
         assert by_name["random"].n == 20

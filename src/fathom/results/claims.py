@@ -385,7 +385,8 @@ def difference_in_words(decision: Decision, is_share: bool = True) -> str:
 
 def rough_sentence(decision: Decision) -> str:
     """Return "The verdict is rough: only 12 clusters."; "" if it is not rough."""
-    reasons = [note.removesuffix(": the interval is rough") for note in decision.notes.split("; ") if ROUGH in note]
+    notes = dict.fromkeys(note for note in decision.notes.split("; ") if ROUGH in note)
+    reasons = [note.removesuffix(": the interval is rough") for note in notes]
     return f"The verdict is rough: {'; '.join(reasons)}." if reasons else ""
 
 

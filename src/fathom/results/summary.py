@@ -395,9 +395,10 @@ def _sentences(line: Headline, model: str) -> list[str]:
         text += f". Whether this is above chance {decision.word}: {decision.reason}."
     untested = [f"The {name} baseline could not be tested: {why}." for name, why in decision.untested.items()]
     some = [
-        f"Compared on these alone: {comparison.difference.note}."
+        f"Compared on these alone: {part}."
         for comparison in tested
-        if PARTLY in comparison.difference.note
+        for part in comparison.difference.note.split("; ")
+        if PARTLY in part
     ]
     return [text, *untested, *some, *filter(None, [rough_sentence(decision)]), *rest]
 
