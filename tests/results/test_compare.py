@@ -372,7 +372,7 @@ def test_names_tell_runs_apart_by_what_differs(made):
 
 
 def test_labels_name_the_settings_that_differ_and_no_path(made, tmp_path):
-    """Precision, quantisation, chat template and options; else the folder's name, or the number of the run."""
+    """Precision, quantisation, chat template, options, number of facts; else the folder's name, or the run's number."""
 
     def in_dtype(dtype: str, **more) -> RunFolder:
         run = knows(made, FIRST, "a", **more)
@@ -402,6 +402,9 @@ def test_labels_name_the_settings_that_differ_and_no_path(made, tmp_path):
     assert names == ["a", *(f"a tokenizer=spm {run.path.name}" for run in tokenizers)]
     alike = [answered(tmp_path / name / "run", knowing(FIRST), FOUR) for name in "xy"]
     assert [run.name for run in compare(alike).runs] == ["m #1", "m #2"]
+    fewer = world([[0]] * 4, relations=2)
+    sizes = [answered(tmp_path / name, knowing(FIRST), data) for name, data in (("m", FOUR), ("few", fewer))]
+    assert [run.name for run in compare(sizes).runs] == ["m 8 facts", "m 4 facts"]
 
 
 def test_unscored_facts_are_left_out_and_counted(made):

@@ -370,7 +370,7 @@ class RunFacts:
 
     @property
     def distinguishing(self) -> Mapping[str, str]:
-        """Properties that may distinguish it from other runs: the model, its settings, and its folder's name."""
+        """What may distinguish it from other runs: the model, its settings, how many facts, and its folder's name."""
         named = {
             "model": self.model,
             "probe": self.probe,
@@ -386,7 +386,7 @@ class RunFacts:
             for name, text in self.settings.items()
             if name not in named
         }
-        return {**named, **options, FOLDER: Path(self.path).resolve().name}
+        return {**named, **options, "facts": f"{len(self.facts):,} facts", FOLDER: Path(self.path).resolve().name}
 
     def called(self, model: str) -> RunFacts:
         """Return the same facts with another name of the model."""
