@@ -294,9 +294,15 @@ RARE = {
     "texts-40": {"max_tokens": 40},
     "rerank": {"rerank_weight": 0.1},
     "entities": {"entity_epochs": 1, "entity_parts": 1, "max_tokens": 32},
-    "beams": {"beams": 2},
+    "beams": {"beams": 2, "full_rank": False},
     "candidates-10": {"candidates": 10, "demonstrations": 2},
-    "candidates-12": {"candidates": 12, "candidates_by": "triples", "gold_among_candidates": True},
+    "candidates-12": {
+        "candidates": 12,
+        "candidates_by": "triples",
+        "gold_among_candidates": True,
+        "descriptions": False,
+    },
+    "no-neighbours": {"knn_weight": 0},
 }
 """Files for ``--config``: options without a flag."""
 

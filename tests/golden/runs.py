@@ -164,19 +164,19 @@ links(
     "knn-kge",
     "knn-kge",
     f"--weights models/masked {SMALL} --config entities.yaml",
-    "--knn-weight 0",
+    "--config no-neighbours.yaml",
 )
 links(
     "kgt5",
     "kgt5",
     f"--weights models/t5 {SMALL} --config texts-40.yaml",
-    "--no-full-rank --config beams.yaml --limit 3",
+    "--config beams.yaml --limit 3",
 )
 links(
     "prompted",
     "prompted",
     "--weights models/causal --config candidates-10.yaml",
-    "--config candidates-12.yaml --no-descriptions --limit 3",
+    "--config candidates-12.yaml --limit 3",
     extras="bm25s",
 )
 case("study-kgc", "plan plan.yaml --out studies/kgc", extras="pykeen")

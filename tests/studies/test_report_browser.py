@@ -344,6 +344,24 @@ def test_nothing_breaks_whatever_the_runs(runs, opened: PageOpener, tmp_path: Pa
     assert fits(page)
 
 
+@pytest.mark.parametrize("viewport", [{"width": 1400, "height": 900}, PHONE])
+def test_the_first_screen_names_best_and_worst_relations(opened: PageOpener, tmp_path: Path, viewport) -> None:
+    """Of three runs of real size, whose names are as long as those of models."""
+    real = [RunFolder.open(f"reference:{name}") for name in ("SmolLM2-135M-Instruct", "Gemma-3-270m")]
+    third = answered(tmp_path / "third", at_random(1), DATA, model="another-model-270m-instruct", probe="statement")
+    page = opened(f"{made(tmp_path, [*real, third]).url}#tab=overview", viewport)
+    rows = page.locator(".forest:visible tbody tr")
+    assert rows.count() == 3
+    for row in rows.all():
+        for cell in row.locator("td").all()[-2:] if viewport is PHONE else row.locator("td[data-label]").all()[-3:]:
+            box = cell.bounding_box()
+            assert 0 <= box["x"] <= box["x"] + box["width"] <= viewport["width"]
+            assert 0 <= box["y"] <= box["y"] + box["height"] <= viewport["height"]
+            assert cell.evaluate("own => [...own.querySelectorAll('bdi')].every((b) => b.scrollWidth <= b.clientWidth)")
+    assert re.search(r"(language|capital) \d+\.\d\s%", rows.first.inner_text())
+    assert fits(page)
+
+
 # --- counts
 
 

@@ -40,6 +40,7 @@ class LinkTraining(BaseModel):
         *("rerank_hops", "label_smoothing", "entity_epochs", "entity_learning_rate", "entity_parts", "entity_token"),
         *("knn_neighbours", "knn_descriptions", "knn_temperature", "beams", "widest", "wording", "candidates_by"),
         *("gold_among_candidates", "demonstrations", "samples", "sampling_temperature", "reply_tokens"),
+        *("descriptions", "full_rank", "knn_weight", "loss", "optimizer"),
     )
 
     epochs: int = opt(10, "Maximum passes over the training triples.", ge=0)
