@@ -15,7 +15,6 @@ LINK_PROBE = Entry(
     "fathom kgc evaluate models/transe --data my-graph --out runs/transe",
     needs="link predictor",
     cuts=(1, 3, 10),
-    further=tuple(f"{way}_{name}" for way in ("macro", "rare") for name in ("hits@1", "hits@10", "mrr")),
     by=("hits@3", "hits@10", "mean_rank"),
 )
 SAKAI2024 = Preset("sakai2024", Path(__file__).parent / "presets" / "sakai2024.yaml")

@@ -35,8 +35,6 @@ def items(best: list[float], worst: list[float], sure: float) -> SimpleNamespace
         finest_rank=rank,
         reciprocal_of_finest=lambda: 1 / rank,
         agreeing=lambda: np.where(rank == 1, 1.0, 0.0),
-        even_weight=lambda: np.where(rank == 1, 1.0, 0.5),
-        rare_weight=lambda: np.where(rank == 1, 0.25, 1.0),
     )
 
 
@@ -86,16 +84,13 @@ def test_values_by_hand() -> None:
     assert found["mean_rank"] == 1.75
     assert found["mrr_finest"] == pytest.approx(0.7)
     assert found["remembered"] == 0.5
-    assert found["macro_hits@1"] == pytest.approx(1 / 1.5)  # weights 1 and 1/2
-    assert found["macro_mrr"] == pytest.approx((1 + 0.5 * 0.4) / 1.5)
-    assert found["rare_mrr"] == pytest.approx((0.25 + 0.4) / 1.25)  # weights 1/4 and 1
     assert found["f1"] == pytest.approx(0.5)  # of mean precision 1/2 and mean recall 1/2
     assert found["perplexity"] == pytest.approx(np.exp(0.5))
     assert found["ece"] == pytest.approx(0.0)  # half sure, half right
 
 
 def test_a_name_that_there_is_not() -> None:
-    with pytest.raises(BadInput, match=mentions("'hits@0'", "rare_hits", "10")):
+    with pytest.raises(BadInput, match=mentions("'hits@0'", "mrr")):
         metric("hits@0")
 
 
@@ -104,5 +99,5 @@ def test_every_metric_says_what_it_is(fathom) -> None:
     code, out, _ = fathom("metrics", "--list", "--format", "csv")
     listed = [line.split(",")[0] for line in out.splitlines()]
     assert code == 0
-    assert {"accuracy", "hits@10", "ece", "macro_mrr"} <= set(listed)
+    assert {"accuracy", "hits@10", "ece", "mrr_finest"} <= set(listed)
     assert fathom("metrics")[0] == 2  # a run is missing

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from fathom.base.errors import BadInput
 from fathom.base.reading import shown
-from fathom.data.queries import ENTITIES, OF_ANSWER, are_codes
+from fathom.data.queries import ENTITIES, are_codes
 from fathom.results.metrics.confidence import Confidence, confidences
 from fathom.results.metrics.ranking import (
     consistency,
@@ -381,19 +381,6 @@ class Rows:
         """Return the places, among a query's gold answers, of those at a distance."""
         steps = self.distances[query] or [1] * len(self.gold[query])
         return [place for place, own in enumerate(steps) if own == distance]
-
-    def even_weight(self) -> Floats:
-        """Return 1 / number of scored predictions of the same relation and scoring; NaN where unscored."""
-        values = np.full(len(self.rank), np.nan)
-        keys = zip(self.relation_of(), self.scoring, strict=True)
-        for places in grouped((key, place) for place, key in enumerate(keys) if self.scored[place]).values():
-            values[places] = 1 / len(places)
-        return values
-
-    def rare_weight(self) -> Floats:
-        """Return 1 / (1 + training triples of the answer); NaN where the queries do not record them."""
-        counts = [groups.get(OF_ANSWER) for groups in self.groups]
-        return np.array([np.nan if count is None else 1 / (1 + int(count)) for count in counts])[self.query]
 
     def agreeing(self) -> Floats:
         """Return the chance that all templates of the prediction's query give one answer (consistency).

@@ -79,17 +79,6 @@ def hits(k: int) -> Metric:
     return Metric(f"hits@{k}", lambda items: items.hits(k), ".1%", has_baselines=True, about=about)
 
 
-def _weighted(name: str, how: str, of: Metric, weight: Callable[[Any], Floats]) -> Metric:
-    """Return a weighted mean: the ratio of two means."""
-
-    def step(items: Any) -> tuple[Floats, ...]:
-        weights = weight(items)
-        return weights * of.columns(items)[0], weights
-
-    about = f"{of.name}, {how}"
-    return Metric(f"{name}_{of.name}", step, of.shown, of.limits, fold=np.divide, further=True, about=about)
-
-
 def perplexity(log_prob: Floats, tokens: Floats) -> Floats:
     """Return exp(−log-probability / tokens), shape (n); of means over prompts it is the corpus perplexity.
 
@@ -113,16 +102,6 @@ _MRR = Metric(
     lambda items: items.reciprocal(),
     has_baselines=True,
     about="mean of 1 / rank of the best right answer, others filtered; ties: expected under random order",
-)
-_EVEN: tuple[str, Callable[[Any], Floats]] = "each relation alike", lambda items: items.even_weight()
-_RARE: tuple[str, Callable[[Any], Floats]] = (
-    "each prediction weighed by 1 / (1 + training triples of its answer)",
-    lambda items: items.rare_weight(),
-)
-WEIGHTED = tuple(
-    _weighted(name, how, of, weight)
-    for name, (how, weight) in {"macro": _EVEN, "rare": _RARE}.items()
-    for of in (hits(1), hits(10), _MRR)
 )
 METRICS: Registry[Metric] = Registry(
     "metric",
@@ -194,7 +173,6 @@ METRICS: Registry[Metric] = Registry(
             prepare=calibration_gaps, error_folds=(debiased_sum, cautious_sum),
             about="expected calibration error: Σ |confidence − accuracy| of bins by their share, without its bias",
         ),
-        *WEIGHTED,
     ),
 )  # fmt: skip
 _HITS = re.compile(r"hits@([1-9]\d*)", re.IGNORECASE)
