@@ -32,7 +32,7 @@ def readable_table(embedded: Mapping[str, QuerySet]) -> Table:
     )  # fmt: skip
     others = (
         (one.name, one.paper, one.size, one.home.removeprefix("https://"), one.licence, one.preparation, one.format,
-         folder and str(folder))
+         str(folder) if folder else None)
         for one, folder in ((one, fetched(one.name)) for one in catalogue().values())
     )  # fmt: skip
     return Table(
