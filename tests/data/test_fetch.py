@@ -421,8 +421,8 @@ def test_bear_as_it_is_published_is_read_by_name(site, fathom, shared_data, tmp_
     totals = json.loads(out)
     assert "7731" in json.dumps(totals)
     assert formats.read("BEAR").licence
-    _, out, _ = fathom("data", "fetch", "--format", "csv")
-    assert f"known,{tmp_path}/cache/data/BEAR" in out
+    _, out, _ = fathom("data", "list", "--format", "csv")
+    assert f",{tmp_path}/cache/data/BEAR" in out
 
 
 def test_a_folder_within_is_found_by_name(site, tmp_path):
@@ -441,6 +441,7 @@ def test_what_can_be_fetched_is_said(site):
 
 def test_bad_command_lines(site, fathom):
     for arguments, said in (
+        ([], ("BEAR", "--url")),
         (["nothing"], ("'nothing'", "BEAR")),
         (["--sha256", "ab"], ("--sha256", "--url")),
         (["x", "--url", f"{site.url}/a", "--sha256", "ab"], ("--sha256: ", "64 hexadecimal", "'ab'")),

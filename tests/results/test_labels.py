@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.data.queries import Relation, relation_labels
+from fathom.data.queries import relation_labels
 from fathom.results.rows import read_declarations
 from fathom.store.folder import RunFolder
 from tests.cli.test_cli import gpt2, save
@@ -75,5 +75,4 @@ def test_a_label_that_relations_share_or_that_is_empty_is_not_shown() -> None:
         "P36": "capital",
         "http://e": "e",
     }
-    relations = [Relation(id_, name, (), "1:N") for id_, name in named.items()]
-    assert relation_labels(relations) == {"http://e": "e"}
+    assert relation_labels(named) == {"http://e": "e"}

@@ -123,10 +123,15 @@ def new_group(does: str, example: str) -> typer.Typer:
     return app
 
 
-def single(does: str, function: Callable[..., None], example: str, **more: Any) -> typer.Typer:
+def single(
+    does: str,
+    function: Callable[..., None],
+    example: str,
+    failed: Callable[[Given, FathomError], None] | None = None,
+) -> typer.Typer:
     """Return a command that is in no group, see :func:`add_command`."""
     app = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    add_command(app, function, example=example, does=does, **more)
+    add_command(app, function, example=example, does=does, failed=failed)
     return app
 
 

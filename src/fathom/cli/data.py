@@ -119,18 +119,14 @@ def examples(options: ExamplesOptions) -> None:
     say(f"in {options.out}: {', '.join(write_examples(options))}")
 
 
-def fetch(options: FetchOptions, printed: PrintOptions) -> None:
+def fetch(options: FetchOptions) -> None:
     """Fetch a published data set by name, check it, show its licence. The same command resumes an interrupted fetch."""
     from fathom.data.fetch import fetch as fetch_entry
     from fathom.data.fetch import one_source
     from fathom.data.published import catalogue, entry_of
-    from fathom.results.datasets import fetchable_table
 
     if options.sha256 is not None and options.url is None:
         raise BadInput("--sha256 belongs to --url, which is missing")
-    if options.name is None and options.url is None:
-        printed.show([fetchable_table(catalogue())])
-        return
     entry = (
         entry_of(options.name or "", catalogue())
         if options.url is None

@@ -20,11 +20,10 @@ def junit_of(judged: Mapping[str, tuple[bool, str]]) -> bytes:
 
     :param judged: whether a condition is met, and the verdict, by the condition's name.
     """
-    failures = sum(fails for fails, _ in judged.values())
-    return _suite(
-        [(condition, "failure" if fails else "system-out", verdict) for condition, (fails, verdict) in judged.items()],
-        failures=failures,
-    )
+    outcomes = [
+        (condition, "failure" if fails else "system-out", verdict) for condition, (fails, verdict) in judged.items()
+    ]
+    return _suite(outcomes, failures=sum(fails for fails, _ in judged.values()))
 
 
 def _suite(outcomes: Sequence[tuple[str, str, str]], **counts: int) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import typer
 
-from fathom.base.errors import BadInput, FathomError, refuse
+from fathom.base.errors import BadInput, refuse
 from fathom.base.options import ARGUMENT, CLUSTER, DATA, REPEATED, SCORING, TWO_WAYS, Given, Group, Names, also, opt
 from fathom.base.progress import starting
 from fathom.base.reading.objects import Declared
@@ -17,6 +17,7 @@ from fathom.base.registry import CommandEntry
 from fathom.base.rights import RIGHTS
 from fathom.cli.commands import add_command, new_group, single
 from fathom.cli.formats import Overwrite, TableOptions, breakdown_command, notes, say, say_unfinished
+from fathom.cli.junit import junit_of, report_error, write_junit
 from fathom.data.options import NewFolder
 from fathom.data.selection.options import SelectionOptions, Words
 from fathom.probes.options import Numbers
@@ -50,14 +51,8 @@ def make(entry: CommandEntry) -> typer.Typer:
         add_command(app, every_eval_ever, name="every-eval-ever", example=EXAMPLES["every-eval-ever"])
         return app
     command = import_ if entry.name == "import" else globals()[entry.name]
-    more = {"failed": _report_error} if entry.name == "compare" else {}
-    return single(entry.does, command, EXAMPLES[entry.name], **more)
-
-
-def _report_error(typed: Given, error: FathomError) -> None:
-    from fathom.cli.junit import report_error
-
-    report_error(typed, error)
+    failed = report_error if entry.name == "compare" else None
+    return single(entry.does, command, EXAMPLES[entry.name], failed)
 
 
 class RunOptions(Declared):
@@ -269,7 +264,6 @@ def metrics(options: MetricsOptions) -> None:
 
 
 def compare(options: CompareOptions, printed: TableOptions) -> None:
-    from fathom.cli.junit import junit_of, write_junit
     from fathom.plans.comparison import analyse
 
     if options.fail_if:  # other pairs would make the family larger, and decide nothing
@@ -361,8 +355,10 @@ def lm_eval(options: TaskOptions) -> None:
     notes([f"{left_out:,} queries that cannot be ranked are not in the task"][:left_out])
     say(f"written to {options.out}: {documents:,} documents")
     run = f"lm_eval run --tasks {options.task} --include_path {quote(str(options.out))} --model hf"
-    say(f"next: {run} --model_args pretrained=…,dtype=float32 --log_samples --output_path results")
-    say(f"then: fathom import results --data {quote(options.data)} --out runs/from-harness")
+    say(
+        f"next: {run} --model_args pretrained=…,dtype=float32 --log_samples --output_path results\n"
+        f"then: fathom import results --data {quote(options.data)} --out runs/from-harness"
+    )
 
 
 def every_eval_ever(options: RunExportOptions) -> None:

@@ -79,7 +79,7 @@ class FetchOptions(BuildOptions):
 
     group: ClassVar = Group.DATA
 
-    name: str | None = opt(None, "Name of a published data set; without it, all are listed.", ARGUMENT)
+    name: str | None = opt(None, "Name of a published data set: fathom data list.", ARGUMENT)
     out: Path | None = opt(
         None, "Folder to write; by default the cache's, where --data finds it by its name.", Group.OUTPUT
     )

@@ -84,12 +84,6 @@ class PublishedDataset(Declared):
         """The command that fetches it, or checks what was downloaded."""
         return self.ready or f"fathom data fetch {self.name}"
 
-    @property
-    def checksums(self) -> str:
-        """The number of sources with a known checksum, in words."""
-        count = sum(source.is_known for source in self.sources)
-        return {0: "on first use", len(self.sources): "known"}.get(count, f"known for {count} of {len(self.sources)}")
-
 
 @cache
 def catalogue() -> dict[str, PublishedDataset]:

@@ -297,12 +297,12 @@ def are_codes(ids: Sequence[str], names: Sequence[str]) -> bool:
     return 2 * sum(codes) > len(codes)
 
 
-def relation_labels(relations: Iterable[Relation]) -> dict[str, str]:
-    """Return the names of relations that are addresses, except names that several relations have."""
-    shown = {
-        relation.id: relation.name if "://" in relation.id and relation.name.strip() else relation.id
-        for relation in relations
-    }
+def relation_labels(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of relations whose ids are addresses, except names that several relations have.
+
+    :param names: of all relations, by id.
+    """
+    shown = {id_: name if "://" in id_ and name.strip() else id_ for id_, name in names.items()}
     counts = Counter(shown.values())
     return {id_: name for id_, name in shown.items() if name != id_ and counts[name] == 1}
 

@@ -13,8 +13,8 @@ from fathom.data.graph.leakage import LISTED, answers_in_descriptions, relations
 from fathom.data.graph.queries import GraphQuerySet, TripleQueries
 from fathom.data.graph.seen import HALVES, Training, training_of
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.published import PublishedDataset, cache_root, catalogue, fetchable, fetched
-from fathom.data.queries import Query, QuerySet
+from fathom.data.published import cache_root, catalogue, fetched
+from fathom.data.queries import Query, QuerySet, relation_labels
 from fathom.data.selection.pools import DATA, pooled
 from fathom.data.selection.readings import ReadingCounts, asked
 from fathom.data.statistics import graph_relations, graph_statistics, random_baseline, relation_statistics
@@ -27,38 +27,22 @@ def readable_table(embedded: Mapping[str, QuerySet]) -> Table:
     """List the data sets that Fathom reads. :param embedded: those that come with it, by name."""
     bundled = (
         (name, "", f"{len(data.queries):,} facts, {len(data.relations)} relations", "with Fathom", data.licence,
-         f"fathom data info {name}", "native")
+         f"fathom data info {name}", "native", None)
         for name, data in embedded.items()
     )  # fmt: skip
     others = (
-        (entry.name, entry.paper, entry.size, entry.home.removeprefix("https://"), entry.licence,
-         entry.preparation, entry.format)
-        for entry in catalogue().values()
+        (entry.name, entry.paper, entry.size, entry.home.removeprefix("https://"), entry.licence, entry.preparation,
+         entry.format, str(folder) if folder else None)
+        for entry, folder in ((entry, fetched(entry.name)) for entry in catalogue().values())
     )  # fmt: skip
     return Table(
-        ("data set", "paper", "size", "published at", "licence", "make ready", "format"),
+        ("data set", "paper", "size", "published at", "licence", "make ready", "format", "fetched"),
         (*bundled, *others),
         title="data sets that Fathom reads",
-        hidden=frozenset({"format"}),
+        hidden=frozenset({"format", "fetched"}),
         notes=(
             "make ready: fetched by name, or checked in the downloaded folder; --data takes that name or path",
             "also: folders of your own facts, plain triples, KG-BERT's layout, OpenKE's, RDF (docs/data-format.md)",
-        ),
-    )
-
-
-def fetchable_table(entries: Mapping[str, PublishedDataset]) -> Table:
-    """Tabulate the data sets with sources: licence, checksums, and the folder if it was fetched."""
-    return Table(
-        ("name", "data set", "licence", "checksums", "fetched"),
-        tuple(
-            (entry.name, entry.about or entry.home, entry.licence, entry.checksums, str(folder) if folder else None)
-            for entry, folder in ((entry, fetched(entry.name)) for entry in fetchable(entries).values())
-        ),
-        title="published data sets",
-        notes=(
-            "checksums: known before anything is fetched, or recorded on first use and checked from then on",
-            "fathom data fetch NAME; further data sets: --url",
         ),
     )
 
@@ -165,13 +149,13 @@ def _title(queryset: QuerySet) -> str:
 def _graph_relations(queries: TripleQueries, count_tokens: Callable[[list[str]], list[int]] | None) -> Table:
     single = _SINGLE if count_tokens is not None else ()
     relations = graph_relations(queries, count_tokens)
-    has_addresses = any("://" in relation.relation for relation in relations)
     return Table(
         ("relation", "name", "cardinality", "triples", "queries", "answers", "majority", *single),
         tuple((*relation[:-1], *(relation.single_token or ())) for relation in relations),
         title="by relation",
         formats=dict.fromkeys(("majority", *_SINGLE), ".1%"),
-        hidden=frozenset({"relation" if has_addresses else "name"}),
+        hidden=frozenset({"name"}),
+        labels=relation_labels({relation.relation: relation.name for relation in relations}),
         notes=(
             "cardinality, answers and majority are those of the queries; "
             "majority: accuracy of always giving the most frequent answer",

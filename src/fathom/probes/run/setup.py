@@ -131,7 +131,7 @@ def declarations(
     entry: Entry, scorings: Iterable[Scoring], recipe: Mapping[str, str], data: QuerySet
 ) -> dict[str, Any]:
     """Return what a probe declares of its numbers, and labels of relations (:mod:`fathom.results.rows`)."""
-    labels = relation_labels(data.relations.values())
+    labels = relation_labels({id_: relation.name for id_, relation in data.relations.items()})
     return {
         "scorings": {name: {"unit": unit, **dict(parts)} for name, unit, parts in scorings},
         "headline": entry.headline,
