@@ -514,6 +514,13 @@ def test_classes_without_good_labels_are_left_out(tmp_path):
     assert stated(notes, "1 classes", "'class 3'", "http://e.org/Twin, not http://e.org/C3")
 
 
+@pytest.mark.parametrize("predicate", ["a", "r:subClassOf", "r:domain", "r:subPropertyOf", "r:label", "o:sameAs"])
+def test_triples_are_no_classes(tmp_path, predicate):
+    """RDF 1.2 has triples as objects, also of what has no IRI."""
+    notes = notes_of(tmp_path, f":C1 {predicate} <<( :C2 r:label :C3 )>> . [] {predicate} <<( :C2 r:label :C3 )>> .")
+    assert stated(notes, "texts and triples", "2 ") == (predicate != "r:label")
+
+
 def test_chains_pass_through_classes_without_labels(tmp_path):
     notes_of(tmp_path, ':Fine a o:Class ; r:label "fine" ; r:subClassOf :Bare . :Bare r:subClassOf :C24 .')
     assert next(row for row in lines_of(tmp_path / "out", "subClassOf") if row["uuu"] == "fine")["xxx"] == ["class 24"]

@@ -274,6 +274,14 @@ def test_turtle(tmp_path):
     )
 
 
+def test_triples_about_triples_are_left_out(tmp_path):
+    pytest.importorskip("pyoxigraph")
+    about = "ex:rome ex:states <<( ex:paris ex:capitalOf ex:france )>> ."
+    data = read(write(tmp_path / "r", {"all.ttl": [TURTLE, about]}))
+    assert len(data.graph.entities) == 4
+    assert stated(data.notes, "1 triples about other triples")
+
+
 def test_relations_that_are_addresses_are_shown_by_name(tmp_path):
     pytest.importorskip("pyoxigraph")
     table = data_tables(read(write(tmp_path / "r", {"all.ttl": [TURTLE]})))[-1]

@@ -207,7 +207,7 @@ class Intake:
         import pyoxigraph
 
         self._make, self._graph, self._literal = pyoxigraph.Quad, pyoxigraph.DefaultGraph(), pyoxigraph.Literal
-        self._blank = pyoxigraph.BlankNode
+        self._blank, self._no_things = pyoxigraph.BlankNode, (pyoxigraph.Literal, pyoxigraph.Triple)
         self._a, self._below, self._class = map(pyoxigraph.NamedNode, (TYPE, _SUBCLASS, _CLASS))
         for quad in quads:
             predicate, is_bare = quad.predicate.value, isinstance(quad.subject, self._blank)
@@ -217,7 +217,7 @@ class Intake:
             if predicate in self._namings:
                 if self._is_label(quad.object):
                     yield self._plain(quad)
-            elif predicate in _OF_THINGS and isinstance(quad.object, self._literal):
+            elif predicate in _OF_THINGS and isinstance(quad.object, self._no_things):
                 self._count(self._texts, predicate, f"{_name(quad.subject)} {quad.object}")
             elif predicate == _INSTANCE_OF or predicate in _UPWARDS or predicate in _DOWNWARDS:
                 yield from self._rewritten(quad.subject, predicate, quad.object)
@@ -230,7 +230,7 @@ class Intake:
 
     def note(self, notes: Notes) -> None:
         """Note what was left out, by kind."""
-        notes.add_kinds(self._kinds(self._texts), "texts where a class, property or thing belongs are left out")
+        notes.add_kinds(self._kinds(self._texts), "texts and triples where a class or thing belongs are left out")
         notes.add_kinds(self._kinds(self._left), "axioms that no task asks for are not read")
         if self._naming.properties != LABEL_PROPERTIES:
             unused = [iri for iri in self._naming.iris() if iri not in self.predicates]
@@ -243,7 +243,7 @@ class Intake:
         notes.add_all(list(self._bare_labels), "labels of what has no IRI (blank nodes) are left out")
 
     def _see_bare(self, predicate: str, object_: NamedNode | BlankNode | Literal) -> None:
-        if predicate in (TYPE, _INSTANCE_OF) and not isinstance(object_, self._literal):
+        if predicate in (TYPE, _INSTANCE_OF) and not isinstance(object_, self._no_things):
             self._bare[object_.value] += 1
         elif predicate in self._namings and self._reads(object_):
             self._bare_labels[object_.value] = None

@@ -63,12 +63,17 @@ class _Terms:
     aliases: dict[str, list[str]] = field(default_factory=dict)
     literals: int = 0
     vocabulary: int = 0
+    nested: int = 0
+    """Triples whose object is a triple (RDF 1.2)."""
 
     def take(self, statement: Any) -> tuple[int, ...]:
         """Return the numbers of a triple between entities; the empty tuple for other statements."""
         subject, predicate, object_ = _id(statement.subject), statement.predicate.value, statement.object
         if hasattr(object_, "datatype"):
             self.literal(subject, predicate, object_.value, object_.language)
+            return ()
+        if hasattr(object_, "predicate"):
+            self.nested += 1
             return ()
         object_id = _id(object_)
         if object_id.startswith(_VOCABULARIES) or predicate in _ABOUT_PROPERTIES:
@@ -124,7 +129,12 @@ def _read_graph(files: list[Path], faults: Faults) -> KnowledgeGraph | None:
         faults.add(files[0], None, "no triples between entities: every object is a literal")
     if faults.found:
         return None
-    for count, what in ((reader.literals, "literals (numbers, dates, texts)"), (reader.vocabulary, "the vocabulary")):
+    left_out = {
+        "literals (numbers, dates, texts)": reader.literals,
+        "the vocabulary": reader.vocabulary,
+        "other triples (triple terms)": reader.nested,
+    }
+    for what, count in left_out.items():
         if count:
             faults.note(files[0].parent, None, f"{count:,} triples about {what} are left out")
     if nameless := [id_ for id_ in reader.entities if not reader.name_of(id_).strip()]:
