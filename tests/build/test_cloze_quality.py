@@ -144,7 +144,9 @@ METALS = tuple(entity(name) for name in ("lead", "iron", "zinc", "copper", "coca
         ("It lies in marked contrast to others.", (*METALS, entity("contrast")), OTHER_WORD),
         ("In contrast to others, it lies.", (*METALS, entity("contrast")), OTHER_WORD),
         ("They inject contrast to see vessels.", (*METALS, entity("contrast")), "kept"),
-        ("It lies in copper to rest.", METALS, OTHER_WORD),  # a loss: verbs in such phrases are left out
+        ("It lies in copper to rest.", METALS, "kept"),  # "copper" is a verb, but in no such phrase
+        ("Mark can swim.", [entity("Mark")], "kept"),  # listed with a capital, as proper names are
+        ("Bath is in England.", [entity("Bath")], "kept"),
         ("Lead the way.", METALS, OTHER_WORD),
         ("LEAD THE WAY.", METALS, "kept"),  # in capitals it is not judged
         ("His kidneys failed.", [entity("His")], OTHER_WORD),
@@ -250,7 +252,7 @@ def test_capitals_of_a_list_may_be_style():
 
 
 def test_names_that_are_mostly_ordinary_words_are_dropped(tmp_path):
-    file = Path(names(tmp_path / "a.txt", "In Reading it is fun. They like reading. Some were reading. Paris is big."))
+    file = Path(names(tmp_path / "a.txt", "Reading is fun. They like reading. Some were reading. Paris is big."))
     built = build(tmp_path, [file], "Reading\nParis\n", quality=True)
     assert dropped(built)[ORDINARY] == 1
     assert [fact["answer"] for fact in facts(built.out)] == ["Paris"]

@@ -136,6 +136,10 @@ def test_a_fetched_model_is_asked_by_its_name(fathom, fetched: str) -> None:
     line[3] = str(fetch_model.model_folder(fetched))
     assert fathom(*line, "--out", "of-folder")[0] == 0
     assert model_of("run") == model_of("of-folder") | {"name": fetched}
+    shown = [json.loads((Path(run) / "manifest.json").read_text()).get("shows") for run in ("run", "of-folder")]
+    assert shown[0] == shown[1]
+    code, _, err = fathom(*line[:3], fetched, *line[4:], "--revision", "main", "--out", "revised")
+    assert (code, "only models on the hub have revisions" in err) == (2, True)
     assert fathom("demo", "--model", fetched, "--dry-run")[0] == 0
     line[3] = fetched
     assert fathom(*line, "--out", "run")[0] == 0

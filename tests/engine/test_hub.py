@@ -110,7 +110,8 @@ def test_no_such_folder(fathom, tmp_path: Path) -> None:
 
 def test_the_folder_of_a_fetched_model_is_opened(fathom, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("FATHOM_CACHE", str(tmp_path))
-    assert "HF_HUB_OFFLINE" in said(fathom, "Gemma-3-270m", tmp_path)
+    assert "type fathom model fetch Gemma-3-270m" in said(fathom, "gemma-3-270M", tmp_path)
+    assert "HF_HUB_OFFLINE" in said(fathom, "Gemma-3-27b-it", tmp_path)
     (folder := tmp_path / "models" / "Gemma-3-270m").mkdir(parents=True)
     assert f"{folder}': the folder holds no config.json" in said(fathom, "Gemma-3-270m", tmp_path)
 

@@ -428,14 +428,17 @@ def test_latex_escapes_everything() -> None:
 
 def test_a_caption_names_models_and_data() -> None:
     """Of a comparison all models; of a table without numbers those of the others."""
-    of_one = "accuracy|data:facts.nt@12ab|scoring:sum|model:/models/gpt_2@34cd"
+    of_one = "accuracy|data:facts.nt@0123456789abcdef|scoring:sum|model:/models/gpt_2@0123456789abcdef"
     numbers, texts = Table(("a",), ((1.0,),), "Results", recipe=of_one), Table(("b",), (("x",),), "Errors")
     shown = render([numbers, texts], "latex")
     assert r"\caption{Results (model: gpt\_2; data: facts.nt)}" in shown
     assert r"\label{tab:gpt-2-facts-nt-results}" in shown
     assert r"\label{tab:gpt-2-facts-nt-errors}" in shown
-    both = combined("difference", [of_one, of_one.replace("gpt_2@34cd", "own/bert")])
+    both = combined("difference", [of_one, of_one.replace("gpt_2@0123456789abcdef", "own/bert@fedcba9876543210")])
     assert (named_in(both, "model"), named_in(both, "data")) == (["bert", "gpt_2"], ["facts.nt"])
+    hashes = "0123456789abcdef", "fedcba9876543210"
+    together = "|".join(("r", f"data:this or that@{hashes[0]}", f"model:a@{hashes[0]} and b@{hashes[1]}"))
+    assert (named_in(together, "model"), named_in(together, "data")) == (["a", "b"], ["this or that"])
 
 
 def test_csv_and_json_keep_everything() -> None:

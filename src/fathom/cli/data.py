@@ -127,6 +127,8 @@ def fetch(options: FetchOptions) -> None:
 
     if options.sha256 is not None and options.url is None:
         raise BadInput("--sha256 belongs to --url, which is missing")
+    if options.name is None and options.url is None:
+        raise BadInput("give the name of a data set; fathom data list has them")
     entry = (
         entry_of(options.name or "", catalogue())
         if options.url is None

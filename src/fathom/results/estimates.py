@@ -361,7 +361,8 @@ def correlation_within(x: npt.ArrayLike, y: npt.ArrayLike, groups: Labels, sampl
 
 
 MINUS = " − "
-_BETWEEN = re.compile(f"{MINUS}| or | then ")
+_BETWEEN = re.compile(f"(?<=@[0-9a-f]{{16}})(?:{MINUS}| or | then | and )")
+"""Signs of :func:`combined` between names with their hashes."""
 _PART = re.compile(r"\|(?=[a-z][a-z_ ]*:)")
 """Where a part of a recipe begins: values may have the sign as well, such as "<|endoftext|>"."""
 

@@ -204,6 +204,7 @@ _LONG_FORM = 200
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
 _IN = re.compile(r"\b[Ii]n (?:[a-z]+ )?$")
 _BEFORE_VERBS, _AFTER_VERBS = frozenset(LISTS["before_verbs"]), frozenset(LISTS["after_verbs"])
+_IN_PHRASES = frozenset(LISTS["in_phrases"])
 
 
 class CorpusSentence(NamedTuple):
@@ -229,6 +230,7 @@ class Selector:
         self._others: set[str] = set()
         self._types = [entity.type for entity in entities]
         self._types_of_words = find_types_in_small_letters(entities)
+        self._small_names = {name for entity in entities for name in entity.names if name.islower()}
         self._blocked = list(map(str.lower, blocked))
 
     def sentences(self, paragraph: str) -> list[CorpusSentence]:
@@ -325,8 +327,8 @@ class Selector:
     def _is_other_word(self, type_: str, before: str, surface: str, after: str) -> bool:
         """Return whether a name is another abbreviation here, a function word ("His"), or a word of the language.
 
-        In English, names in small letters, or with a capital at the beginning of a sentence, may be other words. If
-        most names of a type are codes, as those of genes, any verb is one ("cut", "Net lift"), and any word for a kind
+        In English, names that are listed in small letters may be other words, also with the capital that begins a
+        sentence. If most names of a type are codes, as those of genes, any verb is one ("cut"), and any word for a kind
         of things in small letters. Otherwise it is a verb next to words that verbs follow ("to lead"), or in a phrase
         that stands for a preposition ("in marked contrast to").
         """
@@ -335,15 +337,16 @@ class Selector:
         )
         if surface in self._others or (not preceding and len(surface) > 2 and fold(surface) in FUNCTION_WORDS):
             return True
-        word = surface if preceding else surface[:1].lower() + surface[1:]
+        small = surface[:1].lower() + surface[1:]
+        word = small if not preceding and small in self._small_names else surface
         if self.options.language != "en" or not (word.islower() and word.isalpha()):
             return False
         if type_ not in self._types_of_words:
             return may_be_verb(word) or (word == surface and is_common(word))
         is_after_plural = preceding.endswith("s") and not may_be_verb(preceding)  # "mutations lead to"
         near_verbs = preceding in _BEFORE_VERBS or following in _AFTER_VERBS or (is_after_plural and following == "to")
-        is_in_phrase = _IN.search(before) is not None and following in ("to", "with")
-        return (near_verbs or is_in_phrase) and may_be_verb(word)
+        is_in_phrase = word in _IN_PHRASES and _IN.search(before) is not None and following in ("to", "with", "of")
+        return is_in_phrase or (near_verbs and may_be_verb(word))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -21,11 +21,11 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
 from transformers.utils import logging as transformers_logging
 
-from fathom.base.errors import BadInput, is_panic, optional
+from fathom.base.errors import BadInput, alike, is_panic, optional
 from fathom.base.reading import Faults, Unreadable, first_few, shapes_in
 from fathom.base.reading.gguf import GgufHeader, gguf_header
 from fathom.base.reading.replies import excerpt_of
-from fathom.data.fetch_model import folder_or_name
+from fathom.data.fetch_model import folder_or_name, packaged_models
 from fathom.engine.models.model_files import (
     ADAPTER_FILE,
     GGUF,
@@ -291,6 +291,8 @@ def _reason(name: str, options: Mapping[str, Any], error: BaseException) -> str:
 
 def _hub_reason(name: str, error: BaseException) -> str | None:
     """Return the hub's answer to a name that is no folder, or why the hub was not asked."""
+    if catalogued := alike(name, packaged_models(), 1, cutoff=0.9):
+        return f"no such folder here; type fathom model fetch {catalogued[0]}, and give that name"
     causes = _causes(error)
     for cause in causes:
         for kind, reason in ANSWERS.items():

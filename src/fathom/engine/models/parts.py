@@ -377,14 +377,14 @@ def parts_of(name: str, adapters: Sequence[str], tokenizer: str | None, revision
     """:param revision: of *name* only, a model or an adapter.
     :raises BadInput: *name* is an adapter whose model is missing, or a folder, which has no revisions.
     """
+    name = folder_or_name(name)
     if revision is not None and os.path.exists(name):
         raise BadInput(f"--revision {revision}: '{name}' is on this disk, and only models on the hub have revisions")
-    name = folder_or_name(name)
     named = weights = ModelPart(name, revision)
     on_top = [ModelPart(adapter) for adapter in adapters]
     base = base_of(name, revision)
     if base is not None:
-        weights, on_top = ModelPart(base), [named, *on_top]
+        weights, on_top = ModelPart(folder_or_name(base)), [named, *on_top]
     vocabulary = next((part for part in reversed(on_top) if has_tokenizer(part.name)), weights)
     if tokenizer is not None:
         tokenizer = folder_or_name(tokenizer)

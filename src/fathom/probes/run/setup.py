@@ -14,6 +14,7 @@ import torch
 from fathom._version import VERSION
 from fathom.base.errors import BadInput
 from fathom.base.progress import log
+from fathom.data.fetch_model import folder_or_name
 from fathom.data.graph.seen import frequency_ranks
 from fathom.data.queries import Query, QuerySet, relation_labels
 from fathom.data.selection.options import Selection
@@ -122,7 +123,7 @@ def _pool_digest(data: QuerySet) -> str:
 def _recipe(probe: Probe) -> Mapping[str, str]:
     components, quantisation = probe.model.made_of, probe.model.dequantised_from
     about = [f"dequantised from {quantisation}"] if quantisation is not None else []
-    if components and components[0] != probe.model.identity.name:  # an adapter's base model
+    if components and components[0] != folder_or_name(probe.model.identity.name):  # an adapter's base model
         about.insert(0, components[0])
     return {**probe.recipe(), **({"weights": ", ".join(about)} if about else {})}
 
