@@ -287,7 +287,7 @@ def test_the_best_setting_is_chosen_on_other_items(tmp_path):
     found = study([folder], OntologyStudyOptions(cross_validate=True, folds=4))
     about = ("type", "scripted", False)
     assert found.best[about].mrr == pytest.approx(3 / 4)
-    chosen = found.chosen[about]
+    chosen = found.by_folds[about]
     assert chosen.numbers["MRR"].value == pytest.approx(1 / 2)
     assert sorted(rows.query_ids[query] for rows, query in chosen.queries) == [f"type/{name}" for name in sorted(golds)]
     assert sorted(chosen.settings.values()) == [2, 2]
