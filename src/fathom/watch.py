@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from logging import INFO, WARNING
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -135,42 +135,24 @@ class KnowledgeCallback(TrainerCallback):  # type: ignore[misc]
         self.facts = sample_facts(data, facts, seed)
         self.seconds, self._began = 0.0, time.perf_counter()
 
-    def on_train_begin(
-        self,
-        args: object,
-        state: TrainerState,
-        control: TrainerControl,
-        *,
-        model: PreTrainedModel,
-        processing_class: PreTrainedTokenizerBase | None = None,
-        **about: object,
-    ) -> None:
+    def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **parts: Any) -> None:
         """Evaluate the model before training."""
         if self.trainer.is_fsdp_enabled or is_deepspeed_zero3_enabled():
             raise BadInput("weights sharded over processes cannot be evaluated in training: fathom watch CHECKPOINTS…")
         self.seconds, self._began = 0.0, time.perf_counter()
         if state.is_world_process_zero:
-            self._evaluate(state.global_step, control, model, processing_class)
+            self._evaluate(state.global_step, control, **parts)
 
-    def on_step_end(
-        self,
-        args: object,
-        state: TrainerState,
-        control: TrainerControl,
-        *,
-        model: PreTrainedModel,
-        processing_class: PreTrainedTokenizerBase | None = None,
-        **about: object,
-    ) -> None:
+    def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **parts: Any) -> None:
         """Evaluate the model if it is time to."""
         if not state.is_world_process_zero or not (state.global_step % self.every == 0 or control.should_training_stop):
             return
         try:
-            self._evaluate(state.global_step, control, model, processing_class)
+            self._evaluate(state.global_step, control, **parts)
         except Exception as error:  # an evaluation must never end a training
             LOG.warning("step %d is not evaluated: %s: %s", state.global_step, type(error).__name__, error)
 
-    def on_train_end(self, args: object, state: TrainerState, control: TrainerControl, **about: object) -> None:
+    def on_train_end(self, args: object, state: TrainerState, control: TrainerControl, **parts: object) -> None:
         """Report the time that evaluation took."""
         share = self.seconds / max(time.perf_counter() - self._began, 1e-9)
         if state.is_world_process_zero:
@@ -181,8 +163,10 @@ class KnowledgeCallback(TrainerCallback):  # type: ignore[misc]
         self,
         step: int,
         control: TrainerControl,
+        *,
         model: PreTrainedModel,
-        processing_class: PreTrainedTokenizerBase | None,
+        processing_class: PreTrainedTokenizerBase | None = None,
+        **parts: object,
     ) -> None:
         began = time.perf_counter()
         tokenizer = self.tokenizer or processing_class

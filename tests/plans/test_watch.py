@@ -204,9 +204,7 @@ def test_what_cannot_be_evaluated_is_refused_before_training(taught: Taught, tmp
         trainer.train()
     trainer.is_fsdp_enabled = True
     with pytest.raises(BadInput, match=mentions("fathom watch")):
-        KnowledgeCallback(trainer, "geography", tmp_path).on_train_begin(
-            trainer.args, trainer.state, trainer.control, model=trainer.model
-        )
+        KnowledgeCallback(trainer, "geography", tmp_path).on_train_begin(trainer.args, trainer.state, trainer.control)
 
 
 def test_only_the_main_process_evaluates(taught: Taught, tmp_path: Path) -> None:
@@ -215,7 +213,7 @@ def test_only_the_main_process_evaluates(taught: Taught, tmp_path: Path) -> None
     state = trainer.state
     state.is_world_process_zero = False
     for event in (callback.on_train_begin, callback.on_step_end, callback.on_train_end):
-        event(trainer.args, state, trainer.control, model=trainer.model)
+        event(trainer.args, state, trainer.control)
     assert not (tmp_path / "kept").exists()
 
 

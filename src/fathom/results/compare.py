@@ -236,7 +236,7 @@ def paired_metric(name: str) -> Metric:
 def _run_line(name: str, outcome: RunFacts, metrics: Sequence[Metric]) -> RunLine:
     facts = outcome.scored_facts
     sample = outcome.sample(facts)
-    numbers = (outcome.mean(metric.name, outcome.values(metric), facts, sample, metric.shown) for metric in metrics)
+    numbers = (outcome.mean(entry.name, outcome.values(entry), facts, sample, entry.shown) for entry in metrics)
     return RunLine(name, outcome, len(facts), len(outcome.left_out), tuple(numbers))
 
 

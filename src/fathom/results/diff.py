@@ -352,7 +352,11 @@ def _facts_table(change: Change, every: bool) -> Table:
 def _most_changed(facts: Sequence[OfFact], count: int) -> list[OfFact]:
     """Return the facts learnt, then those forgotten, the greatest change first."""
     in_order = sorted(facts, key=lambda fact: -abs(fact.after - fact.before))
-    return [fact for kind in (LEARNT, FORGOTTEN) for fact in [fact for fact in in_order if fact.change == kind][:count]]
+    return [
+        changed
+        for kind in (LEARNT, FORGOTTEN)
+        for changed in [fact for fact in in_order if fact.change == kind][:count]
+    ]
 
 
 # --- model edits, as in Meng et al. (ROME 2022, MEMIT 2023)

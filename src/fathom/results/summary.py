@@ -267,8 +267,8 @@ class RunNumbers:
         asked = rows.of(scoring)
         scored = asked[rows.scored[asked]]
         reasons = Counter(reason for place in asked.tolist() if (reason := rows.reason[place]) is not None)
-        metrics = {metric.name: metric for metric in self._metrics()}
-        numbers = {name: value for name, metric in metrics.items() if (value := self.number(metric, asked)) is not None}
+        metrics = {entry.name: entry for entry in self._metrics()}
+        numbers = {name: value for name, entry in metrics.items() if (value := self.number(entry, asked)) is not None}
         baselines_of_each = (
             (name, compare_baselines(rows, metrics[name], asked, self.baseline_ranks)) for name in numbers
         )
@@ -297,7 +297,7 @@ class RunNumbers:
         has_many = any(len(ids) > 100 for ids, _ in self.rows.candidates.values())
         cuts = [*declared.cuts, *([100] if has_many else [])]
         accuracy, *others = METRICS.entries()
-        others = [metric for metric in others if not metric.further or metric.name in declared.further]
+        others = [entry for entry in others if not entry.further or entry.name in declared.further]
         return [accuracy, *(hits(k) for k in cuts if k > 1), *others]
 
     @cached_property

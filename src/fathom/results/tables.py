@@ -208,7 +208,9 @@ def _formats(estimates: Mapping[str, Sequence[Estimate]], numbers: Mapping[str, 
 def _row_formats(table: Sequence[Mapping[str, Any]], estimates: Mapping[str, Sequence[Estimate]]) -> tuple[str, ...]:
     """Return a format per row if the rows of a column are different quantities; else nothing."""
     mixed = [
-        name for name, cells in estimates.items() if len({_unsigned(o) for o in cells if math.isfinite(o.value)}) > 1
+        name
+        for name, cells in estimates.items()
+        if len({_unsigned(cell) for cell in cells if math.isfinite(cell.value)}) > 1
     ]
     cells = (row.get(mixed[0]) if mixed else None for row in table)
     return tuple(_unsigned(cell) if _is_estimate(cell) else ".4g" for cell in cells) if mixed else ()

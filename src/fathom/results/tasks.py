@@ -112,7 +112,7 @@ def lines_of(run: RunFolder, rows: Rows, model: str) -> list[TaskLine]:
         places = np.array(of_setting)
         scored = places[rows.scored[places]]
         setting, unscored = _setting(rows, model, task, scoring, places), len(places) - len(scored)
-        each = ((name, measure(rows, metric, scored)) for name, metric in metrics().items())
+        each = ((name, measure(rows, entry, scored)) for name, entry in metrics().items())
         numbers = {name: number.shown(FORMATS[name]) for name, number in each if number is not None}
         lines.append(TaskLine(setting, numbers, len(scored), unscored, run, template, scoring, rows, places))
     return lines

@@ -121,7 +121,11 @@ def _read_answers(outcome: RunFacts, model: int, facts: dict[str, Fact]) -> None
         gold = rows.gold[outcome.queries[at]]
         right_ids = rows.right_ids(outcome.queries[at])
         if id_ not in facts:
-            about = outcome.relations[at], outcome.subjects[at] or id_, "; ".join(names.get(id_, id_) for id_ in gold)
+            about = (
+                outcome.relations[at],
+                outcome.subjects[at] or id_,
+                "; ".join(names.get(answer, answer) for answer in gold),
+            )
             candidates = max(1, int(outcome.sizes[at]) - len(gold))
             facts[id_] = Fact(id_, *about, outcome.spaces[at], candidates, right_ids, {}, {}, {})
         fact = facts[id_]

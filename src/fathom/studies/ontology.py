@@ -121,7 +121,7 @@ def analyse(runs: Sequence[RunFolder], options: OntologyStudyOptions = OntologyS
     pairs = zip(runs, short_names(runs), strict=True)
     read: list[_OntologyRun] = all_of(*(partial(_read, *pair, options.cluster) for pair in pairs))
     _check_comparable(read)
-    lines = [line for run in read for line in lines_of(run.run, run.rows, run.model)]
+    lines = [line for side in read for line in lines_of(side.run, side.rows, side.model)]
     _check_settings(lines)
     if folds is not None and not options.cross_validate:
         raise BadInput(f"--folds {folds} needs --cross-validate")
@@ -133,8 +133,8 @@ def analyse(runs: Sequence[RunFolder], options: OntologyStudyOptions = OntologyS
     }
     best = {about: max(group, key=lambda line: line.mrr) for about, group in scored.items()}
     baselines: dict[str, ByFrequency] = {}
-    for run in read:
-        baselines = baselines_of(run.run, run.rows, seed) | baselines
+    for side in read:
+        baselines = baselines_of(side.run, side.rows, seed) | baselines
     comparisons = [_comparison(part, lines) for part in ("masks", "pooling", "loss")]  # appendix B
     shown = _examples(read, best, options.examples)
     findings = Ontology(lines, baselines, best, list(filter(None, comparisons)), shown, by_folds)
@@ -188,22 +188,22 @@ def _check_comparable(read: Sequence[_OntologyRun]) -> None:
     """:raises BadInput: two runs evaluated a task on other items or among other candidates."""
     faults = []
     first: dict[str, _OntologyRun] = {}
-    for run in read:
-        for task, items in run.items.items():
-            earlier = first.setdefault(task, run)
-            both = f"{earlier.run.path} and {run.run.path}"
+    for side in read:
+        for task, items in side.items.items():
+            earlier = first.setdefault(task, side)
+            both = f"{earlier.run.path} and {side.run.path}"
             if earlier.items[task].keys() != items.keys():
-                *flags, last = _differing(earlier, run)
+                *flags, last = _differing(earlier, side)
                 listed = f"{', '.join(flags)} and {last}" if flags else last
                 faults.append(f"{both} evaluated different items of {task}: run both with the same {listed}")
-            elif earlier.candidates(task).keys() != run.candidates(task).keys():
+            elif earlier.candidates(task).keys() != side.candidates(task).keys():
                 faults.append(f"{both} ranked {task} among different candidates: run both with the same --pool")
     refuse(faults)
 
 
 def _differing(first: _OntologyRun, second: _OntologyRun) -> list[str]:
     """Return the selecting flags that differ between two runs, or the usual ones if none does."""
-    options, others = (read.rows.identity.get("options", {}) for read in (first, second))
+    options, others = (side.rows.identity.get("options", {}) for side in (first, second))
     names = [name for name in SELECTING if options.get(name) != others.get(name)]
     if not (options.get("limit") or others.get("limit")):
         names = [name for name in names if name not in ("relations", "seed")]

@@ -202,7 +202,7 @@ _ABBREVIATION = re.compile(r"\(([A-Z][A-Za-z]{1,6})\)")
 _LONG_FORM = 200
 """Most characters of what an abbreviation stands for."""
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
-_IN = re.compile(r"\b[Ii]n (?:[a-z]+ )?$")
+_AFTER_IN = re.compile(r"\b[Ii]n (?:[a-z]+ )?$")
 _BEFORE_VERBS, _AFTER_VERBS = frozenset(LISTS["before_verbs"]), frozenset(LISTS["after_verbs"])
 _IN_PHRASES = frozenset(LISTS["in_phrases"])
 
@@ -345,7 +345,7 @@ class Selector:
             return may_be_verb(word) or (word == surface and is_common(word))
         is_after_plural = preceding.endswith("s") and not may_be_verb(preceding)  # "mutations lead to"
         near_verbs = preceding in _BEFORE_VERBS or following in _AFTER_VERBS or (is_after_plural and following == "to")
-        is_in_phrase = word in _IN_PHRASES and _IN.search(before) is not None and following in ("to", "with", "of")
+        is_in_phrase = word in _IN_PHRASES and bool(_AFTER_IN.search(before)) and following in ("to", "with", "of")
         return is_in_phrase or (near_verbs and may_be_verb(word))
 
 

@@ -303,9 +303,9 @@ def _of_pair(left: tuple[str, RunFacts], right: tuple[str, RunFacts], keys: Sequ
             sample = first.sample(of_value)  # as the comparison has it
             number = difference(f"accuracy|{key}:{value}", first, second, hits, of_value, sample)
             if not np.isnan(number.value):
-                one_mean, other_mean = (
-                    float(np.mean(h[s.at(of_value)])) for s, h in zip((first, second), hits, strict=True)
+                first_mean, second_mean = (
+                    float(np.mean(hit[run.at(of_value)])) for run, hit in zip((first, second), hits, strict=True)
                 )
                 shown = first.declared.shown(key, value)
-                cut.append(Slice(name, second_name, key, shown, len(of_value), one_mean, other_mean, number, None))
+                cut.append(Slice(name, second_name, key, shown, len(of_value), first_mean, second_mean, number, None))
     return cut
