@@ -441,7 +441,7 @@ def test_what_can_be_fetched_is_said(site):
 
 def test_bad_command_lines(site, fathom):
     for arguments, said in (
-        ([], ("BEAR", "--url")),
+        ([], ("fathom data list", "--url")),
         (["nothing"], ("'nothing'", "BEAR")),
         (["--sha256", "ab"], ("--sha256", "--url")),
         (["x", "--url", f"{site.url}/a", "--sha256", "ab"], ("--sha256: ", "64 hexadecimal", "'ab'")),

@@ -128,7 +128,7 @@ def fetch(options: FetchOptions) -> None:
     if options.sha256 is not None and options.url is None:
         raise BadInput("--sha256 belongs to --url, which is missing")
     if options.name is None and options.url is None:
-        raise BadInput("give the name of a data set; fathom data list has them")
+        raise BadInput("give the name of a data set, which fathom data list has, or --url")
     entry = (
         entry_of(options.name or "", catalogue())
         if options.url is None
