@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("openai", reason="needs the extra api")
 
+from fathom.base.errors import BadInput
 from fathom.data.formats import read
 from fathom.data.formats.ontoprobe import read_patterns
 from fathom.data.prompts.alterations import COMBINES, NEEDED, OF_MEMORY, OF_TEXT, REMEMBERS, WHOLE
@@ -16,11 +17,14 @@ from fathom.data.prompts.entailment import GIVEN
 from fathom.data.prompts.nonce import NonceWords, excerpt_of
 from fathom.data.prompts.ontology import RULES
 from fathom.engine.models.base import Identity
+from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder
 from fathom.studies.reasoning.runs import right_and_wrong
 from tests.choosers import ScriptedChat
+from tests.conftest import build, make_local
 from tests.engine.test_server import completion
 from tests.messages import mentioned
+from tests.probes.test_chat import dressed, small_tokenizer
 from tests.probes.test_entailment import asked_several, folder
 from tests.reasoners import draw
 
@@ -73,6 +77,45 @@ def test_all_rules_and_texts_are_asked_about_nonce_words(folder, tmp_path):
     settings = {line.setting[3:] for line in found.lines if line.numbers}
     assert ("explicit", "explicit") in settings
     assert all(line.unscored == 0 for line in found.lines)
+
+
+def local(tokenizer):
+    network = build("GPT2LMHeadModel", vocab_size=len(tokenizer), n_layer=1, n_head=2, n_embd=32, n_positions=1024)
+    return make_local(network, tokenizer)
+
+
+def test_a_local_model_answers_by_its_chat_template(folder, tmp_path):
+    model = local(dressed(small_tokenizer()))
+    settings = {"options": 4, "chat": True, "untrained": 1, "limit": 6}
+    found = asked_several({"local": lambda: model}, folder, tmp_path, ["rdfs9"], **settings)
+    assert [run.path.parent.name for run in found.runs] == ["local"] * 4 + ["local-untrained-0"]
+    rows = Rows(found.runs[2])
+    assert all(rows.asked(place)[0].startswith("<|im_start|>user\n") for place in range(len(rows.rank)))
+    assert set(rows.rank.tolist()) <= {1.0, 2.0, 3.0, 4.0}
+    stated = [
+        1 / rank
+        for rank, query in zip(rows.rank.tolist(), rows.query.tolist(), strict=True)
+        if (rows.groups[query]["premise 1"], rows.groups[query]["premise 2"]) == ("explicit", "explicit")
+    ]
+    [line] = [line for line in found.lines if (line.setting.first, line.setting.second) == ("explicit", "explicit")]
+    assert line.numbers["MRR"].value == pytest.approx(sum(stated) / len(stated))
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "settings", "said"),
+    [
+        (small_tokenizer(), {"chat": True}, ("--chat", "no chat template")),
+        (dressed(small_tokenizer()), {"orders": 2, "score": ["letter"]}, ("without --chat", "--orders, --score")),
+        (dressed(small_tokenizer()), {"system": "Be brief."}, ("without --chat", "--system")),
+    ],
+    ids=["no template", "orders", "system"],
+)  # fmt: skip
+def test_chat_options_that_do_not_fit(folder, tmp_path, tokenizer, settings, said):
+    model = local(tokenizer)
+    with pytest.raises(BadInput) as refused:
+        asked_several({"local": lambda: model}, folder, tmp_path, ["rdfs9"], **settings)
+    assert mentioned(str(refused.value), *said)
+    assert not list(tmp_path.rglob("manifest.json"))
 
 
 def test_nonce_words_are_of_the_seed():

@@ -43,11 +43,11 @@ from fathom.studies.reasoning.shortcuts import asked_texts, solved_items
 
 _OF_DISJOINT = (
     "disjoint: how far below the best the class is that must not follow, from 0 (first) to 1 (last); the higher the "
-    "better, and of chat models the share of other choices"
+    "better, and of a chat server the share of other choices"
 )
 _NOTES = (
-    "whole: mean 1 / rank of what follows from all facts (chat models: share of right choices); best altered: of the "
-    "altered text with the highest mean",
+    "whole: mean 1 / rank of what follows from all facts (of a chat server: share of right choices); best altered: of "
+    "the altered text with the highest mean",
     f"shuffled: in random order, among {DISTRACTORS} facts of other items",
 )
 

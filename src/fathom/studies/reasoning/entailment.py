@@ -34,6 +34,7 @@ from fathom.studies.reasoning.conclusions import (
     values_of_run,
 )
 from fathom.studies.reasoning.plan import (
+    CHAT,
     PAIR,
     EntailmentPlan,
     Loader,
@@ -209,7 +210,7 @@ def _arguments(plan: EntailmentPlan, items: QuerySet) -> QuerySet | None:
 
 def _notes(evaluated: Sequence[ModelRuns], plan: EntailmentPlan) -> list[str]:
     notes = [*plan.notes, *(note for of_model in evaluated for note in of_model.notes)]
-    chat = [of_model.name for of_model in evaluated if of_model.chat is not None]
+    chat = [of_model.name for of_model in evaluated if of_model.way == CHAT]
     if chat:
         notes.append(f"{', '.join(chat)}: {_MRR} and {_MRR_ALL} are the share of right choices: options have no rank")
     if not plan.controlled:

@@ -26,6 +26,7 @@ from fathom.engine.models.server import ChatServer
 from fathom.engine.scoring.slots import MaskCount, SlotPooling, SlotScoring
 from fathom.engine.scoring.statements import Reduction, Score, StatementScoring
 from fathom.probes.entailment import ALTERNATIVE
+from fathom.probes.models import chat_template
 from fathom.probes.options import ChoiceOptions, EntailmentOptions
 from fathom.results.rows import Rows
 from fathom.results.samples import check_key
@@ -45,11 +46,12 @@ BY_DESIGN = dict.fromkeys(("given", "premise 1", "premise 2"), _OF_ALL) | {
 STATEMENTS = StatementScoring(Reduction.SUM, Score.FULL)
 """Scoring of causal models' memorising runs: the log-likelihood of whole statements."""
 CHAT = "chat"
-"""Scoring of chat models."""
+"""Scoring of a chat server's replies."""
 CHAT_ALONE = (
-    "options", "orders", "replies", "instruction", "sampling_temperature", "reply_tokens", "system", "cut_reasoning"
+    "options", "orders", "replies", "instruction", "sampling_temperature", "reply_tokens", "system", "cut_reasoning",
+    "score", "chat_arguments", "shuffle_chat",
 )  # fmt: skip
-OF_CHAT = {"seed", *CHAT_ALONE, *ServerOptions.model_fields}
+OF_CHAT = {"seed", "chat", *CHAT_ALONE, *ServerOptions.model_fields}
 """Options of the choice probe for chat models."""
 
 Loader = Callable[[], Model]
@@ -84,10 +86,14 @@ class EntailmentPlan(NamedTuple):
         """Return whether altered texts can be asked: by words, with a second pair of pseudowords."""
         return self.options.pairs > 1 and RuleWording() in self.wordings
 
+    def is_chat(self, model: Model | ChatServer) -> bool:
+        """Return whether the model answers multiple-choice questions: a chat server, or a local model by --chat."""
+        return self.chat.chat or isinstance(model, ChatServer)
+
     def way_of(self, model: Model) -> str:
         """Return the scoring of the model's memorising runs."""
-        if is_chat(model):
-            return CHAT
+        if self.is_chat(model):
+            return self.chat.score[0] if self.chat.chat else CHAT
         if model.attention is Attention.CAUSAL:
             return STATEMENTS.name
         return self.way
@@ -109,8 +115,6 @@ def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan
         faults.append(f"--rules: expected one or more of {', '.join(RULES)}")
     if not wordings:
         faults.append(f"--wordings: expected one or more of {', '.join(WORDINGS)}")
-    if options.chat:
-        faults.append("--chat: local models have no chat template here, and servers their own; leave it out")
     if options.memory and options.limit is not None:
         faults.append("--limit: with --memory the items are those of its runs; leave --limit out")
     if options.folds is not None and not options.cross_validate:
@@ -321,22 +325,19 @@ def memories(
     return runs
 
 
-def is_chat(model: Model | ChatServer) -> bool:
-    """Return whether the model is a chat server, which takes and returns only text."""
-    return isinstance(model, ChatServer)
-
-
 def check_kind(name: str, model: Model, plan: EntailmentPlan) -> None:
     """:raises BadInput: a model that does not fit the plan's wordings, or options of chat models for another."""
     wordings = plan.wordings
     usual = EntailmentStudyOptions.model_fields
     options = [option for option in CHAT_ALONE if getattr(plan.chat, option) != usual[option].default]
-    if options and not is_chat(model):
+    if options and not plan.is_chat(model):
         flags = ", ".join(f"--{option.replace('_', '-')}" for option in options)
-        raise BadInput(f"--model {name} is no chat model, and ranks all candidates: leave out {flags}")
-    if is_chat(model) or model.attention is Attention.CAUSAL:
+        raise BadInput(f"--model {name} ranks all candidates without --chat: add it, or leave out {flags}")
+    if plan.is_chat(model):
+        chat_template(model, plan.chat)
+    if plan.is_chat(model) or model.attention is Attention.CAUSAL:
         if learnt := [wording.name for wording in wordings if learns(wording)]:
-            kind = "a server's model" if is_chat(model) else "causal"
+            kind = "a server's model" if isinstance(model, ChatServer) else "causal"
             raise BadInput(
                 f"--model {name} is {kind}, and --wordings {','.join(learnt)} are learnt at masks: leave out --soft"
             )

@@ -10,8 +10,9 @@
 best gold answer, ties in the order of the data. With an odd count the middle one is in neither half. P2 is halved for
 each pair of pseudowords.
 
-Chat models take only text: pseudowords become nonce words, and each text a multiple-choice question. Its options and
-their order are its own, so that no preference for a letter or an option looks like memory.
+Chat models take only text, as do local models with --chat: pseudowords become nonce words, and each text a
+multiple-choice question. Its options and their order are its own, so that no preference for a letter or an option
+looks like memory.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ from fathom.store.folder import RunFolder
 from fathom.studies import MODEL, Announce, PlannedRun
 from fathom.studies.reasoning.conclusions import is_remembered
 from fathom.studies.reasoning.plan import (
+    CHAT,
     LEAST,
     STATEMENTS,
     EntailmentPlan,
     Memories,
     MemorisingRun,
-    is_chat,
     learns,
     of_task,
     tasks_of,
@@ -67,8 +68,8 @@ from fathom.studies.reasoning.plan import (
 PARTICULAR = TEMPLATES["type"][-1].removeprefix(SUBJECT)
 """The hypothesis's way to ask for a class: of several templates for P1, the rank by this one counts."""
 OF_CHAT = (
-    "of chat models MRR is the share of right choices among the options, and a premise is remembered that was chosen "
-    "more often than not; a server's model has no untrained twin"
+    "of chat models MRR is over a question's options (of a server's, the share of right choices), and a premise is "
+    "remembered that was chosen more often than not; a server's model has no untrained twin"
 )
 HALVED = "no interval: the items were put into this half by the values themselves"
 
@@ -146,7 +147,7 @@ def plan_texts(name: str, chat: ChatQuestions | None, queries: QuerySet, options
 
 def plan_arguments(model: Model, plan: EntailmentPlan, queries: QuerySet, untrained: int) -> list[PlannedRun]:
     """Return the runs of a model and its untrained twins on arguments. :param untrained: number of twins."""
-    chat = ChatQuestions(plan) if is_chat(model) else None
+    chat = ChatQuestions(plan) if plan.is_chat(model) else None
     options = plan.options.model_copy(
         update={"relations": (), "subset": EVERYTHING, "limit": None, "templates": ()} | _without_folds(False)
     )
@@ -197,7 +198,7 @@ class PlannedTexts:
 
     def __init__(self, model: Model, plan: EntailmentPlan, tested: QuerySet) -> None:
         self.model, self.plan, self.tested = model, plan, tested
-        self.chat = ChatQuestions(plan) if is_chat(model) else None
+        self.chat = ChatQuestions(plan) if plan.is_chat(model) else None
 
     def at_most(self, remembered: Collection[bool]) -> Iterator[PlannedRun]:
         """Yield all runs, as if no premise was in neither half, which the memorising runs decide.
@@ -300,7 +301,7 @@ class ModelRuns(PlannedTexts):
         super().__init__(model, plan, tested)
         self.name, self.memorised, self.out, self.announce = name, memorised, out, announce
         self.way = plan.way_of(model)
-        self.measure = "MRR" if self.chat is None else "accuracy"
+        self.measure = "accuracy" if self.way == CHAT else "MRR"
         self.runs: list[RunFolder] = []
         self.notes = [] if self.chat is None else [OF_CHAT]
         self.remembered: list[dict[str, Any]] = []
