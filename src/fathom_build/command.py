@@ -148,13 +148,6 @@ def worlds(settings: options.WorldBuildOptions, progress: Progress) -> Output:
     return Output([worlds_table(manifests), *left_table(manifests)], text)
 
 
-def audit(settings: options.WorldFolders, progress: Progress) -> Output:
-    """Count the names of entities that remain in the descriptions of finished worlds."""
-    from fathom_build.worlds import audit_worlds, left_table
-
-    return Output(left_table(audit_worlds(settings.folders, progress)), "\nwritten to the manifest.json of each world")
-
-
 BUILDERS: Registry[Builder] = Registry(
     "builder",
     "fathom.builders",
@@ -165,7 +158,6 @@ BUILDERS: Registry[Builder] = Registry(
         Builder(choices, "fathom build choices --data my-ontology --out my-choices"),
         Builder(invented, "fathom build invented --out people"),
         Builder(worlds, "fathom build worlds --data my-graph --out worlds --variants base,virtual-e", "worlds"),
-        Builder(audit, "fathom build audit worlds", "worlds"),
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
-from fathom.base.options import ARGUMENT, REPEATED, Group, Names, Seed, opt, separated
+from fathom.base.options import REPEATED, Group, Names, Seed, opt, separated
 from fathom.data.options import BuildOptions, Day, Graph, NewFolder, Random
 from fathom.data.selection.options import Columns
 
@@ -162,12 +162,6 @@ class ChoicesBuildOptions(BuildOptions):
         None, "Part of the ontology's items to ask about, or all; by default all, of OntoProbe's published data test."
     )
     seed: Random = 0
-
-
-class WorldFolders(BuildOptions):
-    """Options of ``fathom build audit``."""
-
-    folders: tuple[Path, ...] = opt(..., "Folders of worlds, or folders that hold worlds.", ARGUMENT, REPEATED)
 
 
 class WorldOptions(BuildOptions):

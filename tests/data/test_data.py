@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -333,6 +334,21 @@ def test_select(tmp_path):
         select(data, Selection(relations=["mayor"]))
     with pytest.raises(BadInput, match="no subset 'lite'"):
         select(data, Selection(subset="lite"))
+
+
+def test_relations_are_chosen_by_id_or_by_a_label_of_their_own():
+    data = read("geography")
+    labels = {"capital": "is the capital of", "language": "spoken", "continent": "spoken"}
+    relations = {id_: replace(relation, name=labels.get(id_, id_)) for id_, relation in data.relations.items()}
+    labelled = replace(data, relations=relations)
+    chosen = select(labelled, Selection(relations=["is the capital of"])).data
+    assert set(chosen.by_relation()) == {"capital"}
+    assert chosen.queries == select(labelled, Selection(relations=["capital"])).data.queries
+    with pytest.raises(BadInput, match="no relation spoken"):
+        select(labelled, Selection(relations=["spoken"]))
+    addresses = {f"http://x.org/{id_}": replace(relation, name=id_) for id_, relation in data.relations.items()}
+    with pytest.raises(BadInput, match=mentions("no relation mayor", "has capital, continent")):
+        select(replace(data, relations=addresses), Selection(relations=["mayor"]))
 
 
 def test_content_hash_follows_content(tmp_path):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from fathom_build.options import WorldOptions
 from fathom_build.worlds.build import (
-    audit_worlds,
     build_worlds,
     check_comparable_worlds,
     left_table,
@@ -30,7 +29,6 @@ __all__ = [
     "Variant",
     "World",
     "WorldOptions",
-    "audit_worlds",
     "build_worlds",
     "check_comparable_worlds",
     "left_table",

@@ -23,7 +23,7 @@ import scipy
 from numpy.typing import NDArray
 
 from fathom._version import VERSION
-from fathom.base.errors import BadInput, MadeBefore, all_of, refuse
+from fathom.base.errors import BadInput, MadeBefore, refuse
 from fathom.base.progress import Progress, unseen
 from fathom.base.reading import Json, json_file, parquet_file, stands
 from fathom.data.columns import few_chunks, take_rows
@@ -47,7 +47,7 @@ from fathom_build.worlds.world import (
     parse_variants,
 )
 
-REMEDY = "fathom build audit FOLDER"
+REMEDY = "fathom build worlds --audit"
 LEFT = (*KINDS, "short", "other case")
 """Kinds of remaining mentions: names, other names and inflected forms that are long enough to be searched for; shorter
 ones; and those found only if the case of A to Z is ignored in all names."""
@@ -146,16 +146,6 @@ def _read_graph(folder: Path) -> KnowledgeGraph:
     graph = read(folder).graph
     assert graph is not None
     return graph
-
-
-def find_worlds(folder: Path) -> list[Path]:
-    """Return the folder itself or the worlds in it. :raises BadInput: there is none."""
-    if stands(folder / "mapping.parquet"):
-        return [folder]
-    worlds = sorted(file.parent for file in folder.glob("*/mapping.parquet"))
-    if not worlds:
-        raise BadInput(f"{folder} is no world and contains none: there is no mapping.parquet")
-    return worlds
 
 
 def read_manifest(folder: Path) -> Json:
@@ -317,33 +307,6 @@ def build_worlds(
         manifests.append(_build_world(out / str(variant), variant, materials, name, auditor, templates))
     progress(len(worlds), len(worlds))
     return manifests
-
-
-def audit_worlds(folders: Sequence[Path], progress: Progress = unseen) -> list[Json]:
-    """Count the mentions that remain in existing worlds, and write them into their manifests.
-
-    :param folders: worlds, or folders of worlds.
-    :returns: the manifests.
-    :raises BadInput: a folder is no world and contains none, or a world is damaged.
-    """
-    worlds = [
-        world for part in all_of(*(lambda folder=folder: find_worlds(folder) for folder in folders)) for world in part
-    ]
-    manifests = all_of(*(lambda world=world: read_manifest(world) for world in worlds))
-    auditors: dict[tuple[str, int, WorldOptions], Auditor] = {}
-    audited = []
-    for done, (world, manifest) in enumerate(zip(worlds, manifests, strict=True)):
-        progress(done, len(worlds))
-        options = {name: value for name, value in manifest["options"].items() if name in WorldOptions.model_fields}
-        key = (manifest["source"]["content_hash"], manifest["seed"], WorldOptions(**options))
-        if key not in auditors:
-            source = restore(world)
-            if source.content_hash != key[0]:
-                raise BadInput(f"{world}: its files are not those of the world that was made: make the world anew")
-            auditors = {key: Auditor(Materials(source, *key[1:]))}
-        audited.append(audit_world(world, auditors[key]))
-    progress(len(worlds), len(worlds))
-    return audited
 
 
 def _build_world(

@@ -23,7 +23,7 @@ from fathom.base.errors import BadInput, refuse
 from fathom.base.options import quoted
 from fathom.base.reading import first_few, read_text
 from fathom.data.graph.queries import EntityCandidates, GraphQuerySet, TripleQueries, candidate_set, graph_queryset
-from fathom.data.queries import CandidateSet, Direction, Query, QuerySet
+from fathom.data.queries import CandidateSet, Direction, Query, QuerySet, relation_labels
 from fathom.data.selection.altering import alter, alteration_faults
 from fathom.data.selection.options import BasicSelectionOptions, Selection
 from fathom.data.selection.pools import moved, pooled
@@ -96,6 +96,7 @@ def narrow(data: QuerySet, options: BasicSelectionOptions) -> NarrowedData:
     data, faults = _of_split(data, selection)
     data, one_way = _in_directions(data, selection.directions)
     faults += one_way
+    selection = selection.model_copy(update={"relations": _ids_of_relations(data, selection.relations)})
     if selection.part is not None and selection.part.endswith(".csv"):
         data = _with_listed(data, selection.part)
     faults += _faults(data, selection)
@@ -300,10 +301,18 @@ def _with_listed(data: QuerySet, file: str) -> QuerySet:
     return replace(data, subsets={**data.subsets, file: ids})
 
 
+def _ids_of_relations(data: QuerySet, asked: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids of relations, each given by its id or by a label that no other relation has."""
+    count = Counter(relation.name for relation in data.relations.values())
+    by_label = {relation.name: id_ for id_, relation in data.relations.items() if count[relation.name] == 1}
+    return tuple(name if name in data.relations else by_label.get(name, name) for name in asked)
+
+
 def _faults(data: QuerySet, selection: Selection) -> Iterator[str]:
     unknown = [relation for relation in selection.relations if relation not in data.relations]
     if unknown:
-        relations = [quoted(relation) for relation in sorted(data.relations)]
+        labels = relation_labels({id_: relation.name for id_, relation in data.relations.items()})
+        relations = [quoted(name) for name in sorted(labels.get(id_, id_) for id_ in data.relations)]
         yield f"{data.name} has no relation {', '.join(unknown)}: it has {first_few(relations, 100)}"
     if selection.part is not None and selection.part not in data.subsets:
         yield f"{data.name} has no subset '{selection.subset}': it has {', '.join(data.subsets) or 'none'}"

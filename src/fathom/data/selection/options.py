@@ -36,7 +36,7 @@ class BasicSelectionOptions(BaseModel):
     group: ClassVar = Group.SELECTION
 
     columns: Columns = None
-    relations: Words = opt((), "Evaluate only these relations, separated by commas.")
+    relations: Words = opt((), "Evaluate only these relations, by id or label, separated by commas.")
     split: str | None = opt(None, "Split of a knowledge graph: train, dev, test (the default) or all.")
     limit: int | None = opt(None, "Evaluate at most this many queries, drawn at random by --seed.", ge=1)
     seed: Seed = opt(0, "Seed of all random choices.", Group.RUN)
