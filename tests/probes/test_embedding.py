@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -169,6 +170,8 @@ def test_too_few_triples_to_draw_from():
         few_shot(data())
     question = few_shot(data(), shots=5).question(data().queries[4])
     assert mentioned(question.unscored, "5 few-shot", "4 found")
+    with pytest.raises(BadInput, match=mentions("5 few-shot", "5 triples", "--shots 4")):
+        few_shot(replace(data(), queries=data().queries[4:5]), shots=5)
     nowhere = QuerySet("loose", data().queries, data().candidates, data().relations)
     with pytest.raises(BadInput, match=mentions("loose", "graph")):
         few_shot(nowhere)

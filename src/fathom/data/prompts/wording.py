@@ -66,7 +66,7 @@ class FewShot:
     :param per_query: draw other lines for each query.
     :param trailing_space: end the prompt with a space.
     :param description: add a line on the known entity before the question.
-    :raises BadInput: fewer triples than lines.
+    :raises BadInput: too few triples for the lines of each query.
     """
 
     def __init__(
@@ -85,13 +85,22 @@ class FewShot:
         self.shots, self.seed, self.per_query = shots, seed, per_query
         self.end = " " if trailing_space else ""
         self.pool = graph.training
-        if len(self.pool) < shots:
-            advice = f"give --shots {max(1, len(self.pool) - 1)}, or facts with templates (a .csv)"
-            found = f"there are {len(self.pool)} triples to draw from"
-            raise BadInput(f"{shots} few-shot lines asked for, but {found}: {advice}")
         self.descriptions = _descriptions(graph, queries) if description else {}
         # More than needed, as lines that answer the query are skipped.
         self.shared = () if per_query else self._draw(f"{seed}", 8 * shots + 64)
+        self._check_lines(queries)
+
+    def _check_lines(self, queries: Sequence[Query]) -> None:
+        """:raises BadInput: too few lines for each query."""
+        faults = (self.question(query).unscored for query in queries if query.unscored is None)
+        if not (next(faults, None) and all(faults)):
+            return
+        every = self._draw(f"{self.seed}", len(self.pool))
+        most = max(len(self._not_answering(query, every)) for query in queries)
+        raise BadInput(
+            f"{self.shots} few-shot lines asked for, but {len(self.pool)} triples give at most {most} that do not answer "
+            f"the query: give --shots {max(1, most)}, or facts with templates (a .csv)"
+        )
 
     def question(self, query: Query) -> FewShotQuestion:
         """Return :meth:`prompt`, or the reason why there is none."""
