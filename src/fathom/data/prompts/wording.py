@@ -98,8 +98,8 @@ class FewShot:
         every = self._draw(f"{self.seed}", len(self.pool))
         most = max(len(self._not_answering(query, every)) for query in queries)
         raise BadInput(
-            f"{self.shots} few-shot lines asked for, but {len(self.pool)} triples give at most {most} that do not answer "
-            f"the query: give --shots {max(1, most)}, or facts with templates (a .csv)"
+            f"{self.shots} few-shot lines asked for, but {len(self.pool)} triples give at most {most} that do not "
+            f"answer the query: give --shots {max(1, most)}, or facts with templates (a .csv)"
         )
 
     def question(self, query: Query) -> FewShotQuestion:
