@@ -4,32 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import compress, product
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness import DATA, Table, benchmark, scratch
 
 from fathom.data.formats import read
 from fathom.data.formats.ontoprobe import is_ontoprobe, read_patterns
-from fathom.data.prompts.alterations import (
-    NEGATED_FIRST,
-    NEGATED_SECOND,
-    REMEMBERS,
-    REVERSED,
-    VERB_FIRST,
-    VERB_SECOND,
-    WEAKENED_FIRST,
-    arguments,
-    needed,
-)
+from fathom.data.prompts.alterations import arguments
 from fathom.data.prompts.ontology import RULES
-from fathom.studies.reasoning import conclusions
 from fathom_build.ontology import build_ontology
 from fathom_build.options import OntologyBuildOptions
-
-if TYPE_CHECKING:
-    from tests.reasoners import Simulated
 
 STUDIES = ("entailment", "choice", "chains")
 ENOUGH = 48
@@ -95,23 +80,16 @@ def reasoners(
 
 @benchmark
 def composed_reasoners(
-    ontologies: tuple[Path, ...] = (),
-    studies: tuple[str, ...] = STUDIES,
-    seeds: int = 2,
-    items: int = 60,
-    before: bool = False,
+    ontologies: tuple[Path, ...] = (), studies: tuple[str, ...] = STUDIES, seeds: int = 2, items: int = 60
 ) -> None:
     """Count the conclusions about answerers composed of ways to read, by the property that they lack.
 
     Those who answer all texts of a cell as the right one does are merged with it. Cells and options are those of
-    ``reasoners``. --before: without the altered texts, and the orders of their sentences, that were added on
-    29 November 2026.
+    ``reasoners``.
     """
     from tests.reasoners import Composed, Ways, composed, concluded, knows, lacks, simulated
 
     counts: Counter[tuple[str, str, str, bool]] = Counter()
-    if before:
-        conclusions.needed = needed_before
     with scratch() as folder:
         for ontology in built(ontologies, folder):
             queries, patterns = read(ontology), read_patterns(ontology)
@@ -119,7 +97,6 @@ def composed_reasoners(
             world = knows(queries, patterns, rules, 0.5)
             for study, seed in product(studies, range(seeds)):
                 texts = simulated(study, queries, patterns, seed, items=items)
-                texts = first_orders(texts) if before else texts
                 rightly: dict[tuple[str, ...], object] = {}
                 for ways in composed():
                     for found in concluded(texts, Composed(ways), world, seed):
@@ -140,25 +117,6 @@ def composed_reasoners(
     for name in dict.fromkeys(key[0] for key in counts):
         pairs = [[counts[name, *about, holds] for holds in (True, False)] for about in columns]
         table.row(name, *(f"{holds} of {holds + refused}" for holds, refused in pairs))
-
-
-def first_orders(texts: Simulated) -> Simulated:
-    """Keep one order of the sentences of each altered text."""
-    first = [query.groups.get("order", "0") == "0" for query in texts.queries]
-    columns = (texts.queries, texts.readings, texts.names)
-    return texts._replace(
-        **{
-            name: list(compress(column, first))
-            for name, column in zip(("queries", "readings", "names"), columns, strict=True)
-        }
-    )
-
-
-def needed_before(conclusion: str, rule: str, depth: int = 1) -> tuple[str, ...]:
-    """Return the altered texts of depth 1 that a conclusion needed."""
-    added = {NEGATED_FIRST, WEAKENED_FIRST, VERB_FIRST, NEGATED_SECOND, VERB_SECOND}
-    added |= {REVERSED} if conclusion == REMEMBERS else set()
-    return tuple(text for text in needed(conclusion, rule, depth) if text not in added)
 
 
 def _counts(positive: list[int], every: list[int]) -> str:

@@ -4,10 +4,8 @@ plan of runs with its halves, counts and means."""
 from __future__ import annotations
 
 import re
-import shutil
 from collections import Counter
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -41,8 +39,6 @@ from fathom.engine.models.base import Attention
 from fathom.engine.scoring.memory import Budget
 from fathom.engine.scoring.pseudowords import pseudowords
 from fathom.engine.scoring.slots import CandidateTokens, MaskCount, Slot, SlotPooling, SlotScoring
-from fathom.probes.options import OntologyOptions
-from fathom.probes.run import RunRequest, run
 from fathom.results.estimates import NOTHING
 from fathom.results.loading import folder_names
 from fathom.results.metrics.uncertainty import interval
@@ -103,12 +99,12 @@ def quiet(name: str):
     return lambda done, total: None
 
 
-def asked(model, folder: Path, out: Path, rules=CHOSEN, wordings=("words",), memory=(), **options):
-    return asked_several({"tiny": lambda: model}, folder, out, rules, wordings, memory, **options)
+def asked(model, folder: Path, out: Path, rules=CHOSEN, wordings=("words",), **options):
+    return asked_several({"tiny": lambda: model}, folder, out, rules, wordings, **options)
 
 
-def asked_several(models, folder: Path, out: Path, rules, wordings=("words",), memory=(), **options):
-    given = {"rules": rules, "wordings": wordings, "memory": [made.path for made in memory], "pairs": 2, "untrained": 0}
+def asked_several(models, folder: Path, out: Path, rules, wordings=("words",), **options):
+    given = {"rules": rules, "wordings": wordings, "pairs": 2, "untrained": 0}
     return entailment.analyse(list(models.items()), folder, EntailmentStudyOptions(**given | options), out, quiet)
 
 
@@ -509,92 +505,40 @@ def test_a_killed_study_goes_on(done, tmp_path, monkeypatch):
         asked(done.model, done.folder, tmp_path, list(RULES), alpha=0.4)
 
 
-@pytest.mark.slow
-def test_a_given_memorising_run_is_used(done, tmp_path):
-    memory = done.found.runs[0]
-    again = asked(done.model, done.folder, tmp_path, ["rdfs9"], memory=[memory])
-    assert again.runs[0].path == memory.path
-    assert not (tmp_path / "tiny" / "memory-words").exists()
-    own = [line for line in done.found.lines if line.setting.rule == "rdfs9"]
-    assert without_recipes(own) == without_recipes(again.lines)
-    types = run(
-        RunRequest("ontology", done.model, read(done.folder), OntologyOptions(relations=("type",))), tmp_path / "types"
-    )
-    with pytest.raises(BadInput, match="the task subClassOf"):
-        asked(done.model, done.folder, tmp_path / "b", ["rdfs9"], memory=[types])
-    with pytest.raises(BadInput, match="ontology probe"):
-        asked(done.model, done.folder, tmp_path / "c", ["rdfs9"], memory=[of_words(done.found)])
-
-
-@pytest.fixture(scope="module")
-def narrow(done, tmp_path_factory):
-    """A memorising run on four of the classes, of two ways of scoring."""
-    options = OntologyOptions(relations=("subClassOf",), reduction=("mean", "max"), limit=4, subset="test")
-    return run(
-        RunRequest("ontology", done.model, read(done.folder), options), tmp_path_factory.mktemp("memory") / "two-ways"
-    )
-
-
-def test_a_memory_of_several_ways_counts_the_studys_own(done, narrow, tmp_path):
-    """Halves by the mean's ranks alone, as the study pools; a run without them is refused."""
-    found = asked(done.model, done.folder, tmp_path, ["rdfs9"], memory=[narrow], pairs=1)
+def test_halves_are_of_the_memorising_runs_ranks(done, tmp_path):
+    """By hand: 1 / rank of the four classes in the memorising run, the better two and the others."""
+    found = asked(done.model, done.folder, tmp_path, ["rdfs9"], limit=4, pairs=1)
     own: dict[str, list[float]] = {}
-    for row in narrow.predictions().to_pylist():
-        if row["scoring"] == "mask-mean" and row["prompt"].endswith("is a particular [Y] ."):
+    for row in found.runs[0].predictions().to_pylist():
+        if row["prompt"].endswith("is a particular [Y] ."):
             own.setdefault(row["query_id"], []).append(1 / row["rank"])
     assert [len(ranks) for ranks in own.values()] == [1, 1, 1, 1]
     best, second, third, last = sorted((ranks[0] for ranks in own.values()), reverse=True)
-    [told] = [one for one in found.remembered if one["premise"] == "P1"]
+    [told] = [line for line in found.remembered if line["premise"] == "P1"]
     assert told["better half"].value == pytest.approx((best + second) / 2)
     assert told["worse half"].value == pytest.approx((third + last) / 2)
-    with pytest.raises(BadInput, match=mentions("two-ways", "mask-max, mask-mean", "mask-first")):
-        asked(done.model, done.folder, tmp_path, ["rdfs9"], memory=[narrow], reduction="first")
 
 
-def test_a_memory_that_does_not_fit_is_refused(done, narrow, tmp_path):
-    """Nothing is made beside it: another model's, of other words, twice, or with --limit."""
-    out = tmp_path / "o"
-    other = copy(done.model)
-    other.identity = replace(done.model.identity, content_hash="other")
-    with pytest.raises(BadInput, match=mentions("two-ways", "BertForMaskedLM, not tiny")):
-        asked(other, done.folder, out, ["rdfs9"], memory=[narrow])
-    with pytest.raises(BadInput, match=mentions("two-ways", "by words", "with learnt templates")):
-        asked(done.model, done.folder, out, ["rdfs11"], ["learnt"], memory=[narrow])
-    twin = RunFolder(shutil.copytree(narrow.path, tmp_path / "twin"))
-    with pytest.raises(BadInput, match=mentions("twin", "tiny by words")):
-        asked(done.model, done.folder, out, ["rdfs9"], memory=[narrow, twin])
-    with pytest.raises(BadInput, match=mentions("--limit", "--memory")):
-        asked(done.model, done.folder, out, ["rdfs9"], memory=[narrow], limit=3)
-    assert not out.exists()
-
-
-def test_all_wordings_ask_the_same_items(done, narrow, tmp_path):
-    """Drawn once, by --limit or from a given memory, also where a task lends nothing but its learnt template."""
-    options = {"pairs": 1, "epochs": 1}
-    for out, given, more in (
-        (tmp_path / "drawn", [], {"limit": 5, "seed": 1}),
-        (tmp_path / "given", [narrow], {}),
-    ):
-        rules = ["rdfs9"] if given else ["rdfs2", "rdfs9"]
-        found = asked(
-            done.model, done.folder, out, rules, ["words", "learnt-templates"], memory=given, **options, **more
-        )
-        assert [table.title for table in entailment.tables(found)][1] == "wordings (figure 4)"
-        by_run = {
-            folder.path.name: {
-                query for query in folder.queries().column("query_id").to_pylist() if not query.startswith("type/")
-            }
-            for folder in found.runs
-            if folder.path.name.startswith(("memory", "two"))
+def test_all_wordings_ask_the_same_items(done, tmp_path):
+    """Drawn once, by --limit, also where a task lends nothing but its learnt template."""
+    settings = {"pairs": 1, "epochs": 1, "limit": 5, "seed": 1}
+    found = asked(done.model, done.folder, tmp_path, ["rdfs2", "rdfs9"], ["words", "learnt-templates"], **settings)
+    assert [table.title for table in entailment.tables(found)][1] == "wordings (figure 4)"
+    by_run = {
+        folder.path.name: {
+            query for query in folder.queries().column("query_id").to_pylist() if not query.startswith("type/")
         }
-        assert len(by_run) == 2
-        items_asked = set.union(*by_run.values())
-        assert len(items_asked) == (4 if given else 5)
-        assert all(own == items_asked for own in by_run.values())
-        learnt = out / "tiny" / "memory-learnt-templates"
-        assert (learnt / "artifacts" / "soft" / "type-mask-mean.safetensors").exists()
-        types = [id_ for id_ in RunFolder.open(learnt).queries().column("query_id").to_pylist() if id_[:5] == "type/"]
-        assert len(types) == 1
+        for folder in found.runs
+        if folder.path.name.startswith("memory")
+    }
+    assert len(by_run) == 2
+    items_asked = set.union(*by_run.values())
+    assert len(items_asked) == 5
+    assert all(own == items_asked for own in by_run.values())
+    learnt = tmp_path / "tiny" / "memory-learnt-templates"
+    assert (learnt / "artifacts" / "soft" / "type-mask-mean.safetensors").exists()
+    types = [id_ for id_ in RunFolder.open(learnt).queries().column("query_id").to_pylist() if id_[:5] == "type/"]
+    assert len(types) == 1
 
 
 def test_doubles_count_once(done, tmp_path):
@@ -762,12 +706,11 @@ class TestInput:
     def test_all_at_once(self, tmp_path, fathom):
         code, _, error = fathom(
             "study", "entailment", "--model", "m", "--data", "d", "--out", tmp_path / "o", "--wordings", "soft",
-            "--memory", tmp_path / "no", "--alpha", "2", "--masks", "several,one",
+            "--alpha", "2", "--masks", "several,one",
         )  # fmt: skip
         assert code == 2
         assert mentioned(error, "--wordings", "words, learnt-conjunction, learnt-templates or learnt")
         assert "found 'soft'" in error
-        assert "not a run" in error
         assert mentioned(error, "--alpha", "less than 1")
         assert mentioned(error, "--masks", "at most 1")
         assert not (tmp_path / "o").exists()

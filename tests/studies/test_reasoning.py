@@ -165,10 +165,10 @@ def test_memory_is_used_by_who_remembers_half(built):
 
 
 def test_a_limit_that_is_too_small_names_a_larger_one(things):
-    plan, items = draw_items(planned(things, EntailmentStudyOptions(rules=("rdfs9",), limit=12)), [])
+    plan, items = draw_items(planned(things, EntailmentStudyOptions(rules=("rdfs9",), limit=12)))
     assert len(items.queries) == 12
     assert stated(plan.notes, "rdfs9 (12)", "30 are needed", "--limit 30 would leave about enough of rdfs9")
-    assert draw_items(planned(things, EntailmentStudyOptions(rules=("rdfs9",), limit=30)), [])[0].notes == []
+    assert draw_items(planned(things, EntailmentStudyOptions(rules=("rdfs9",), limit=30)))[0].notes == []
 
 
 # --- some answerers, in whole studies

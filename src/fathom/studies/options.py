@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from fathom.base.options import (
     CIRCUMSTANCE,
@@ -131,17 +130,6 @@ class TimeOptions(StudyOptions):
     total: int | None = opt(None, "Queries to extrapolate to; by default all of them.")
 
 
-def _is_run(folder: Path) -> Path:
-    """Report a bad folder together with the faults of the other options."""
-    from fathom.base.errors import BadInput
-    from fathom.store.folder import RunFolder
-
-    try:
-        return RunFolder.open(folder).path
-    except BadInput as error:
-        raise PydanticCustomError("run", "{fault}", {"fault": str(error)}) from error
-
-
 def _rules(value: object) -> Any:
     """Accept names and numbers, "9" for "rdfs9"; each once."""
     names = separated(value)
@@ -182,11 +170,6 @@ class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):
         tuple[Literal["words", "learnt-conjunction", "learnt-templates", "learnt"], ...], BeforeValidator(separated)
     ] = opt(("words",), "Parts that are learnt instead of phrased in words (learnt: both), separated by commas.")
     soft: bool = opt(False, "All four wordings.")
-    memory: Annotated[tuple[Annotated[Path, AfterValidator(_is_run)], ...], BeforeValidator(separated)] = opt(
-        (),
-        "Finished runs of the ontology probe on test items, separated by commas, instead of a new one. Only items that "
-        "all of them evaluated are used.",
-    )
     options: int | None = opt(
         None,
         "Chat models: options of each question, the right one included; 20 by default.",

@@ -102,7 +102,7 @@ def _planned(data: str | Path, options: ChainStudyOptions) -> tuple[EntailmentPl
     any_rule = options.rules or ("rdfs9",) * bool(options.axioms)  # axioms need no rule
     plan, parts = planned(data, options.model_copy(update={"rules": any_rule}))._replace(rules=()), []
     if options.rules:
-        plan, items = draw_items(plan._replace(rules=options.rules), [])
+        plan, items = draw_items(plan._replace(rules=options.rules))
         depths = range(1, options.depth + 1)
         parts.append(
             argument_queries(items, plan.patterns, plan.rules, depths, options.forms, options.pairs, options.seed)

@@ -34,14 +34,11 @@ from fathom.studies.reasoning.conclusions import (
     values_of_run,
 )
 from fathom.studies.reasoning.plan import (
-    CHAT,
     PAIR,
     EntailmentPlan,
     Loader,
     check_kind,
     draw_items,
-    given_runs,
-    memories,
     planned,
 )
 from fathom.studies.reasoning.runs import ModelRuns, PlannedTexts, plan_arguments, run_arguments
@@ -144,13 +141,12 @@ class Entailment:
 def plan(options: EntailmentStudyOptions, model: Loader, data: str | Path) -> list[PlannedRun]:
     """Return the runs that :func:`analyse` makes of a model, with at least their texts. :raises BadInput: likewise."""
     plan = planned(data, options)
-    memory_runs = given_runs(plan, options.memory)
-    plan, items = draw_items(plan, memory_runs)
+    plan, items = draw_items(plan)
     opened = model()
     check_kind(opened.identity.name, opened, plan)
     argued = _arguments(plan, items)
     concluded = [] if argued is None else plan_arguments(opened, plan, argued, options.untrained)
-    return [*PlannedTexts(opened, plan, items).at_most({run.learnt for run in memory_runs}), *concluded]
+    return [*PlannedTexts(opened, plan, items).at_most(), *concluded]
 
 
 def analyse(
@@ -162,21 +158,21 @@ def analyse(
 ) -> Entailment:
     """Make the missing runs and analyse all.
 
-    :raises BadInput: data that is no ontology or lacks what a rule needs, given runs of something else, or an
-        unsuitable model; before the first run.
+    :raises BadInput: data that is no ontology or lacks what a rule needs, or an unsuitable model; before the first
+        run.
     """
     loaders = dict(zip(folder_names([name for name, _ in models]), (load for _, load in models), strict=True))
     plan = planned(data, options)
-    memory_runs = given_runs(plan, options.memory)
-    plan, items = draw_items(plan, memory_runs)
+    plan, items = draw_items(plan)
     if len(loaders) == 1:  # several may not fit into memory together, and are loaded again
         loaders = {name: cache(load) for name, load in loaders.items()}
-    memorised = memories(list(loaders.items()), plan, memory_runs)
+    for name, load in loaders.items():
+        check_kind(name, load(), plan)
     argued = _arguments(plan, items)
     solved = solved_items(asked_texts(argued)) if argued is not None else {}
     evaluated, evidence, against, runs = [], [], [], []
     for name, load in loaders.items():
-        side = ModelRuns(name, model := load(), plan, items, memorised, out, announce)
+        side = ModelRuns(name, model := load(), plan, items, out, announce)
         evaluated.append(side)
         runs += side.runs
         if argued is not None:
@@ -210,7 +206,7 @@ def _arguments(plan: EntailmentPlan, items: QuerySet) -> QuerySet | None:
 
 def _notes(evaluated: Sequence[ModelRuns], plan: EntailmentPlan) -> list[str]:
     notes = [*plan.notes, *(note for of_model in evaluated for note in of_model.notes)]
-    chat = [of_model.name for of_model in evaluated if of_model.way == CHAT]
+    chat = [of_model.name for of_model in evaluated if of_model.measure != _MRR]
     if chat:
         notes.append(f"{', '.join(chat)}: {_MRR} and {_MRR_ALL} are the share of right choices: options have no rank")
     if not plan.controlled:

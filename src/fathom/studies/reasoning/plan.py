@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fathom.base.errors import BadInput, all_of, refuse
-from fathom.base.options import EVERYTHING, FOLDS
+from fathom.base.options import EVERYTHING
 from fathom.base.progress import log
 from fathom.data import folds
 from fathom.data.formats import locate, read
@@ -23,14 +23,10 @@ from fathom.data.selection.options import Selection
 from fathom.engine.models.base import Attention, Model
 from fathom.engine.models.options import ServerOptions
 from fathom.engine.models.server import ChatServer
-from fathom.engine.scoring.slots import MaskCount, SlotPooling, SlotScoring
-from fathom.engine.scoring.statements import Reduction, Score, StatementScoring
 from fathom.probes.entailment import ALTERNATIVE
 from fathom.probes.models import chat_template
 from fathom.probes.options import ChoiceOptions, EntailmentOptions
-from fathom.results.rows import Rows
 from fathom.results.samples import check_key
-from fathom.store.folder import RunFolder
 from fathom.studies.options import EntailmentStudyOptions
 
 LEAST = 2
@@ -43,10 +39,6 @@ BY_DESIGN = dict.fromkeys(("given", "premise 1", "premise 2"), _OF_ALL) | {
     folds.FOLD: "folds are parts of the items, not how they were sampled"
 }
 """Groups that the study makes, and why they are no clusters."""
-STATEMENTS = StatementScoring(Reduction.SUM, Score.FULL)
-"""Scoring of causal models' memorising runs: the log-likelihood of whole statements."""
-CHAT = "chat"
-"""Scoring of a chat server's replies."""
 CHAT_ALONE = (
     "options", "orders", "replies", "instruction", "sampling_temperature", "reply_tokens", "system", "cut_reasoning",
     "score", "chat_arguments", "shuffle_chat",
@@ -55,14 +47,6 @@ OF_CHAT = {"seed", "chat", *CHAT_ALONE, *ServerOptions.model_fields}
 """Options of the choice probe for chat models."""
 
 Loader = Callable[[], Model]
-
-
-class MemorisingRun(NamedTuple):
-    """A finished memorising run. :param learnt: whether its templates are."""
-
-    run: RunFolder
-    rows: Rows
-    learnt: bool
 
 
 class EntailmentPlan(NamedTuple):
@@ -90,19 +74,6 @@ class EntailmentPlan(NamedTuple):
         """Return whether the model answers multiple-choice questions: a chat server, or a local model by --chat."""
         return self.chat.chat or isinstance(model, ChatServer)
 
-    def way_of(self, model: Model) -> str:
-        """Return the scoring of the model's memorising runs."""
-        if self.is_chat(model):
-            return self.chat.score[0] if self.chat.chat else CHAT
-        if model.attention is Attention.CAUSAL:
-            return STATEMENTS.name
-        return self.way
-
-    @property
-    def way(self) -> str:
-        """Scoring of masked models' memorising runs."""
-        return SlotScoring(MaskCount(self.options.masks[0]), SlotPooling(self.options.reduction[0])).name
-
 
 def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan:
     """Check the options. :raises BadInput: no ontology, or unknown rules, wordings or cluster keys."""
@@ -115,8 +86,6 @@ def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan
         faults.append(f"--rules: expected one or more of {', '.join(RULES)}")
     if not wordings:
         faults.append(f"--wordings: expected one or more of {', '.join(WORDINGS)}")
-    if options.memory and options.limit is not None:
-        faults.append("--limit: with --memory the items are those of its runs; leave --limit out")
     if options.folds is not None and not options.cross_validate:
         faults.append(f"--folds {options.folds}: folds need --cross-validate: add it")
     all_of(partial(check_key, options.cluster, KEYS, BY_DESIGN), partial(refuse, faults))
@@ -147,55 +116,11 @@ def learns(wording: RuleWording) -> bool:
     return wording.templates or wording.conjunction
 
 
-def given_runs(plan: EntailmentPlan, paths: Sequence[Path]) -> list[MemorisingRun]:
-    """Open finished memorising runs.
-
-    :raises BadInput: another probe's run, of other data, unfinished, or without a task or the way of scoring.
-    """
-    runs, faults = [], []
-    for path in paths:
-        run = RunFolder.open(path)
-        rows = Rows(run, with_scores=False)
-        about, learnt = rows.identity, bool(rows.identity.get("options", {}).get("soft"))
-        if rows.declared.headline != "tasks" or not run.is_complete():
-            faults.append(f"--memory {path}: expected a finished run of the ontology probe")
-        elif about["data"]["content_hash"] != plan.data.content_hash:
-            faults.append(f"--memory {path}: its data {about['data']['name']} differ from {plan.data.name}")
-        else:
-            tasks = tasks_of(plan.rules, [wording for wording in plan.wordings if wording.templates == learnt])
-            missing = [task for task in tasks if task not in rows.relations]
-            faults += [f"--memory {path}: it lacks the task {task}" for task in missing]
-            if plan.way not in rows.scorings:
-                faults.append(
-                    f"--memory {path}: it scored by {', '.join(sorted(rows.scorings))}, the study by "
-                    f"{plan.way}: give both the same --masks and --reduction"
-                )
-            faults += _taught_otherwise(plan, path, about) if learnt else []
-        runs.append(MemorisingRun(run, rows, learnt))
-    refuse(faults)
-    return runs
-
-
-def _taught_otherwise(plan: EntailmentPlan, path: Path, about: Mapping[str, Any]) -> list[str]:
-    """Return faults if templates were learnt from other items than the study's. :param about: the run's identity."""
-    said, options = about["options"], plan.options
-    crossed = bool(said.get("cross_validate"))
-    if crossed != options.cross_validate:
-        return [
-            f"--memory {path}: its templates were learnt {'with' if crossed else 'without'} --cross-validate: "
-            f"{'add it' if crossed else 'leave it out, or give a run with it'}"
-        ]
-    number, seed = said.get("folds"), about["seed"]
-    if crossed and (number, seed) != (options.folds or FOLDS, options.seed):
-        return [f"--memory {path}: it drew {number} folds by seed {seed}: give the study the same --folds and --seed"]
-    return []
-
-
-def draw_items(plan: EntailmentPlan, memory_runs: Sequence[MemorisingRun]) -> tuple[EntailmentPlan, QuerySet]:
+def draw_items(plan: EntailmentPlan) -> tuple[EntailmentPlan, QuerySet]:
     """Return the plan for the rules with enough items, and the queries for their P1, the same for all models.
 
-    The queries are drawn by --limit, or are those of all given runs. Rules that are left out, and those with too few
-    items for a conclusion, are logged and noted in the plan.
+    The queries are drawn by --limit. Rules that are left out, and those with too few items for a conclusion, are
+    logged and noted in the plan.
 
     :raises BadInput: no rule has enough.
     """
@@ -209,13 +134,11 @@ def draw_items(plan: EntailmentPlan, memory_runs: Sequence[MemorisingRun]) -> tu
     first = list(dict.fromkeys(RULES[rule] for rule in rules))
     about = Selection(relations=first, subset=_part(plan), limit=options.limit, seed=options.seed)
     ids = {query.id for query in select(plan.data, about).data.queries}
-    ids = ids.intersection(*(memory.rows.query_ids for memory in memory_runs))
     answers = {
         rule: [item.first for item in items(plan.data, plan.patterns, rule)[0] if item.query.id in ids]
         for rule in rules
     }
-    how = "in all --memory runs" if memory_runs else "whose pattern fits"
-    how = how if options.limit is None else f"after --limit {options.limit}: use a larger one"
+    how = "whose pattern fits" if options.limit is None else f"after --limit {options.limit}: use a larger one"
     for rule, of_rule in answers.items():
         if len(of_rule) < LEAST:
             lacking[rule] = f"{rule} has fewer than {LEAST} items of the task {RULES[rule]} {how}"
@@ -291,40 +214,6 @@ def tasks_of(rules: Iterable[str], wordings: Iterable[RuleWording]) -> list[str]
     return [task for task in TASKS if task in tasks]
 
 
-Memories = Mapping[tuple[str, bool], MemorisingRun]
-"""Finished memorising runs by model and whether their templates are learnt."""
-
-
-def memories(
-    models: Sequence[tuple[str, Loader]], plan: EntailmentPlan, memory_runs: Sequence[MemorisingRun]
-) -> Memories:
-    """Assign the given runs to their models. Every model is loaded and checked before the first run.
-
-    :raises BadInput: an unsuitable model; a run of no model or with another wording; two runs of one model.
-    """
-    names: dict[str, list[str]] = {}
-    for name, load in models:
-        model = load()
-        check_kind(name, model, plan)
-        names.setdefault(model.identity.content_hash, []).append(name)
-    kinds = {wording.templates for wording in plan.wordings}
-    runs: dict[tuple[str, bool], MemorisingRun] = {}
-    faults = []
-    for memory in memory_runs:
-        about, learnt = memory.rows.identity["model"], memory.learnt
-        of_model = names.get(about["content_hash"], [])
-        path = f"--memory {memory.run.path}"
-        if not of_model:
-            faults.append(f"{path}: it is of {about['name']}, not {' or '.join(name for name, _ in models)}")
-        elif learnt not in kinds:
-            faults.append(f"{path}: it is {_how(learnt)}, the study's wordings are {_how(not learnt)}")
-        elif (of_model[0], learnt) in runs:
-            faults.append(f"{path}: another of them is of {of_model[0]} {_how(learnt)}")
-        runs |= {(name, learnt): memory for name in of_model}
-    refuse(faults)
-    return runs
-
-
 def check_kind(name: str, model: Model, plan: EntailmentPlan) -> None:
     """:raises BadInput: a model that does not fit the plan's wordings, or options of chat models for another."""
     wordings = plan.wordings
@@ -346,7 +235,3 @@ def check_kind(name: str, model: Model, plan: EntailmentPlan) -> None:
             f"--model {name}: the entailment study needs a masked, a causal or a chat model, it is {model.attention}: "
             f"{ALTERNATIVE}"
         )
-
-
-def _how(learnt: bool) -> str:
-    return "with learnt templates" if learnt else "by words"

@@ -45,6 +45,8 @@ from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.data.templates import SUBJECT
 from fathom.engine.models.base import Attention, Model
+from fathom.engine.models.server import ChatServer
+from fathom.engine.scoring.statements import Reduction, Score
 from fathom.probes import ENTAILMENT
 from fathom.probes.options import EntailmentOptions, OntologyOptions, StatementOptions
 from fathom.probes.run import RunRequest, run
@@ -54,12 +56,8 @@ from fathom.store.folder import RunFolder
 from fathom.studies import MODEL, Announce, PlannedRun
 from fathom.studies.reasoning.conclusions import is_remembered
 from fathom.studies.reasoning.plan import (
-    CHAT,
     LEAST,
-    STATEMENTS,
     EntailmentPlan,
-    Memories,
-    MemorisingRun,
     learns,
     of_task,
     tasks_of,
@@ -200,16 +198,12 @@ class PlannedTexts:
         self.model, self.plan, self.tested = model, plan, tested
         self.chat = ChatQuestions(plan) if plan.is_chat(model) else None
 
-    def at_most(self, remembered: Collection[bool]) -> Iterator[PlannedRun]:
-        """Yield all runs, as if no premise was in neither half, which the memorising runs decide.
-
-        :param remembered: kinds of templates (learnt or not) whose memorising run is given.
-        """
+    def at_most(self) -> Iterator[PlannedRun]:
+        """Yield all runs, as if no premise was in neither half, which the memorising runs decide."""
         ids, pairs = [query.id for query in self.tested.queries], range(self.plan.options.pairs)
         second = dict.fromkeys(product(self.plan.rules, pairs, ids), IMPLICIT)
         for learnt, wordings in by_templates(self.plan.wordings).items():
-            if learnt not in remembered:
-                yield self.memorising(learnt, wordings)
+            yield self.memorising(learnt, wordings)
             yield self.premises(learnt, None)
             for wording in wordings:
                 yield self.conclusions(wording, Halves(dict.fromkeys(ids, IMPLICIT), second), None)
@@ -233,7 +227,7 @@ class PlannedTexts:
             overrides |= {"soft": learnt} | _without_folds(learnt)
             options = self.plan.options.model_dump(include=set(OntologyOptions.model_fields))
             return PlannedRun(name, "ontology", _Memorising(**options | overrides), data=data)
-        overrides |= {"reduction": (STATEMENTS.reduction.value,), "score": (STATEMENTS.score.value,)}
+        overrides |= {"reduction": (Reduction.SUM.value,), "score": (Score.FULL.value,)}
         options = self.plan.options.model_dump(include=set(StatementOptions.model_fields) - {"reduction"})
         return PlannedRun(name, "statement", _MemorisingOptions(**options | overrides), data=data)
 
@@ -293,15 +287,13 @@ class ModelRuns(PlannedTexts):
         model: Model,
         plan: EntailmentPlan,
         tested: QuerySet,
-        memorised: Memories,
         out: Path,
         announce: Announce,
     ) -> None:
-        """:param tested: queries for P1. :param memorised: finished memorising runs."""
+        """:param tested: queries for P1."""
         super().__init__(model, plan, tested)
-        self.name, self.memorised, self.out, self.announce = name, memorised, out, announce
-        self.way = plan.way_of(model)
-        self.measure = "accuracy" if self.way == CHAT else "MRR"
+        self.name, self.out, self.announce = name, out, announce
+        self.measure = "accuracy" if isinstance(model, ChatServer) else "MRR"
         self.runs: list[RunFolder] = []
         self.notes = [] if self.chat is None else [OF_CHAT]
         self.remembered: list[dict[str, Any]] = []
@@ -311,27 +303,19 @@ class ModelRuns(PlannedTexts):
             self._run_wordings(learnt, wordings)
 
     def _run_wordings(self, learnt: bool, wordings: Sequence[RuleWording]) -> None:
-        memory = self._memory(learnt, wordings)
-        self.runs.append(memory.run)
-        vectors = memory.run.path / "artifacts" / "soft" if learnt else None
+        folder = self._make(self.memorising(learnt, wordings))
+        self.runs.append(folder)
+        memory, vectors = Rows(folder, with_scores=False), folder.path / "artifacts" / "soft" if learnt else None
         second = self._run(self.premises(learnt, vectors))
-        first_ranks = self._first_ranks(memory)
+        first_ranks = self._first_ranks(memory, folder.path)
         remembered = self._halves(RuleWording(templates=learnt), memory, first_ranks, second)
         for wording in wordings:
             planned = self.conclusions(wording, remembered, vectors)
             self.notes += (planned.data or self.plan.data).notes[len(self.plan.data.notes) :]
             self.of_wording[wording.name] = self._run(planned)
             if wording == RuleWording():
-                rows = memory.rows
-                finest = np.where(np.isnan(rows.rank), rows.correct, rows.reciprocal_of_finest())
-                self.memory = self._of_first(_memory_ranks(rows, self.way, self._tested_ids, finest))
-
-    def _memory(self, learnt: bool, wordings: Sequence[RuleWording]) -> MemorisingRun:
-        """Return the given memorising run, or make it."""
-        if (self.name, learnt) in self.memorised:
-            return self.memorised[self.name, learnt]
-        folder = self._make(self.memorising(learnt, wordings))
-        return MemorisingRun(folder, Rows(folder, with_scores=False), learnt)
+                finest = np.where(np.isnan(memory.rank), memory.correct, memory.reciprocal_of_finest())
+                self.memory = self._of_first(_memory_ranks(memory, self._tested_ids, finest))
 
     def _run(self, planned: PlannedRun) -> Rows:
         folder = self._make(planned)
@@ -341,14 +325,14 @@ class ModelRuns(PlannedTexts):
     def _make(self, planned: PlannedRun) -> RunFolder:
         return make(planned, self.name, self.model, self.out, self.announce)
 
-    def _first_ranks(self, memory: MemorisingRun) -> dict[str, dict[str, float]]:
+    def _first_ranks(self, memory: Rows, path: Path) -> dict[str, dict[str, float]]:
         """Return how well P1 of each item is remembered, by rule. :raises BadInput: a rule has too few items."""
-        ranks = self._of_first(_memory_ranks(memory.rows, self.way, self._tested_ids))
+        ranks = self._of_first(_memory_ranks(memory, self._tested_ids))
         for rule, items in ranks.items():
             if len(items) < LEAST:
                 raise BadInput(
                     f"{rule}: {self.name} {'ranks' if self.chat is None else 'gives an answer that can be read to'} "
-                    f"{len(items) or 'no'} item of the task {RULES[rule]} (fathom metrics {memory.run.path} says why): "
+                    f"{len(items) or 'no'} item of the task {RULES[rule]} (fathom metrics {path} says why): "
                     "leave the rule out of --rules"
                 )
         return ranks
@@ -365,7 +349,7 @@ class ModelRuns(PlannedTexts):
         }
 
     def _halves(
-        self, templates: RuleWording, memory: MemorisingRun, first_ranks: Mapping[str, dict[str, float]], second: Rows
+        self, templates: RuleWording, memory: Rows, first_ranks: Mapping[str, dict[str, float]], second: Rows
     ) -> Halves:
         second_ranks, divide = _second_ranks(second), halves if self.chat is None else right_and_wrong
         first: dict[str, str] = {}
@@ -373,7 +357,7 @@ class ModelRuns(PlannedTexts):
         for rule, ranks in first_ranks.items():
             split = divide(ranks)
             first |= split.of
-            self._remember(templates, rule, "P1", memory.rows, ranks, [split], [self._subject(split.middle)])
+            self._remember(templates, rule, "P1", memory, ranks, [split], [self._subject(split.middle)])
             of_pairs = [dict(second_ranks.get((rule, pair), [])) for pair in range(self.plan.options.pairs)]
             splits = list(map(divide, of_pairs))
             of_second |= {(rule, pair, item): half for pair, cut in enumerate(splits) for item, half in cut.of.items()}
@@ -396,7 +380,7 @@ class ModelRuns(PlannedTexts):
         middle: Iterable[str],
     ) -> None:
         """:param splits: one for each pair, whose means are averaged."""
-        made = recipe(rows, self.measure.lower(), self.way)
+        made = recipe(rows, self.measure.lower(), rows.scorings[0])
         means = np.mean([(split.better, split.worse) for split in splits], axis=0).tolist()
         about = {"model": self.name, "templates": templates.name, "rule": rule, "premise": premise, "items": len(items)}
         of_halves = {
@@ -415,14 +399,14 @@ def _without_folds(learnt: bool) -> dict[str, Any]:
     return {} if learnt else {"cross_validate": False, "folds": None}
 
 
-def _memory_ranks(rows: Rows, way: str, ids: Collection[str], values: Floats | None = None) -> dict[str, float]:
+def _memory_ranks(rows: Rows, ids: Collection[str], values: Floats | None = None) -> dict[str, float]:
     """Return each query's 1 / rank, by :data:`PARTICULAR` if the run has it, else the mean over templates.
 
     :param values: instead of 1 / rank of the best gold answer.
     """
     by_query: dict[str, dict[str, float]] = {}
     values = rows.reciprocal_or_credit() if values is None else values
-    for place in rows.of(way).tolist():
+    for place in rows.of(rows.scorings[0]).tolist():
         query = rows.query_ids[rows.query[place]]
         if rows.scored[place] and query in ids:
             by_query.setdefault(query, {})[rows.asked(place)[0]] = float(values[place])
