@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,14 @@ def test_a_label_that_relations_share_or_that_is_empty_is_not_shown() -> None:
         "http://e": "e",
     }
     assert relation_labels(named) == {"http://e": "e"}
+
+
+def test_a_study_shows_labels(fathom, run: Path, tmp_path: Path) -> None:
+    steps = [tmp_path / f"step-{number}" for number in (1, 2)]
+    for step in steps:
+        shutil.copytree(run, step)
+    code, shown, said = fathom("study", "learning", *steps, "--out", tmp_path / "out")
+    assert code == 0, said
+    saved = (tmp_path / "out" / "learning.md").read_text(encoding="utf-8")
+    for text in (shown, saved):
+        assert ("capital" in text, "http://w/P36" in text.partition("recipe")[0]) == (True, False)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,6 +18,9 @@ from fathom.cli.commands import add_command, file_options, flags_of, new_group
 from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, say
 from fathom.data.selection.options import Words
 from fathom.studies import STUDIES, Study
+
+if TYPE_CHECKING:
+    from fathom.store.folder import RunFolder
 
 WHOLE = ("part",)
 """Options of runs that would leave a study's unfinished."""
@@ -68,7 +71,7 @@ def _command(study: Study) -> Callable[..., None]:
         opener: Callable[[Path], RunFolder] = RunFolder if study.leaves_out else RunFolder.open
         opened = (partial(opener, run_path(path)) for path in typed.runs)
         options, *folders = all_of(partial(_options, study, free), *opened)
-        _show(study, study.analyse(folders, **dict(options)), typed)
+        _show(study, study.analyse(folders, **dict(options)), typed, folders)
 
     def of_models(typed: StudyOfModels, free: Given) -> None:
         from fathom.probes.models import open_model
@@ -93,9 +96,9 @@ def _options(study: Study, free: Given) -> Any:
     return parse_options(study.options, free)
 
 
-def _show(study: Study, findings: object, typed: StudyOfRuns | StudyOfModels) -> None:
+def _show(study: Study, findings: object, typed: StudyOfRuns | StudyOfModels, runs: Sequence[RunFolder] = ()) -> None:
     """Print the tables; with a folder, save them, further tables and the plots there."""
-    drawn = typed.out is None or study.save(findings, typed.out, typed.overwrite)
-    typed.show(study.tables(findings), study.conclude(findings))
+    drawn = typed.out is None or study.save(findings, typed.out, typed.overwrite, runs)
+    typed.show(study.tables(findings, runs), study.conclude(findings))
     if not drawn:
         say("no picture: pip install '.[report]' draws one", err=True)

@@ -165,8 +165,8 @@ def _study(
         findings = study.analyse(planned.models, planned.data, planned.options, place, line)
     else:
         findings = study.analyse(folders, **dict(planned.options))
-    study.save(findings, out / STUDIES / name, overwrite)
-    tables = [_by_names_of_plan(table, members) for table in study.tables(findings)]
+    study.save(findings, out / STUDIES / name, overwrite, folders)
+    tables = [_by_names_of_plan(table, members) for table in study.tables(findings, folders)]
     return StudyResult(name, tables, study.conclude(findings), runs=planned.runs)
 
 

@@ -12,8 +12,8 @@ A study's module is loaded on first use. It defines
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fathom.plans.steps import PlannedStep, StepState
     from fathom.probes import Entry
     from fathom.probes.options import ProbeOptions
+    from fathom.store.folder import RunFolder
 
 Announce = Callable[[str], Callable[[int, int], None]]
 """Takes the name of a run; returns a function to call with the pieces done and their total."""
@@ -114,9 +115,12 @@ class Study:
         """Return sentences on the study's claims; none for a study that only shows numbers."""
         return list(self._function("conclude", lambda findings: [])(findings))
 
-    def tables(self, findings: object) -> list[Table]:
-        """Return the tables in the order in which they are printed."""
-        return list(self._function("tables")(findings))
+    def tables(self, findings: object, runs: Iterable[RunFolder] = ()) -> list[Table]:
+        """Return the tables in the order in which they are printed. :param runs: that know labels of relations."""
+        labels: dict[str, str] = {}
+        for run in runs:
+            labels |= run.manifest.get("shows", {}).get("relations", {})
+        return [replace(table, labels=labels | table.labels) for table in self._function("tables")(findings)]
 
     def plots(self, findings: object) -> list[Plot | Panels]:
         """Return the plots; none for a study that draws nothing."""
@@ -126,12 +130,12 @@ class Study:
         """Return further tables by the name of their file, without its ending."""
         return dict(self._function("files", lambda findings: {})(findings))
 
-    def save(self, findings: object, out: Path, overwrite: bool = False) -> bool:
+    def save(self, findings: object, out: Path, overwrite: bool = False, runs: Iterable[RunFolder] = ()) -> bool:
         """Write tables, further tables and plots into a folder. :returns: False if plots need another library."""
         from fathom.results.tables import render, save, write_tables
         from fathom.store.outputs import write_output
 
-        tables = self.tables(findings)
+        tables = self.tables(findings, runs)
         write_tables(lambda _: tables, out, self.name, self.conclude(findings), overwrite)
         for name, table in self.files(findings).items():
             write_output(out / f"{name}.csv", render([table], "csv") + "\n", overwrite=overwrite)
