@@ -157,7 +157,7 @@ def test_worlds_of_an_earlier_version_say_what_they_lack_and_get_it(tmp_path):
         outdated(tmp_path / "old" / name)
     before = [json.loads((tmp_path / "old" / name / "manifest.json").read_text(encoding="utf-8")) for name in names]
     assert left_table(before) == []
-    assert mentioned(left_table([before[0], made[1]])[0].notes[1], "not audited: base", "fathom build worlds --audit")
+    assert mentioned(left_table([before[0], made[1]])[0].notes[1], "not audited: base", "with --audit")
     again = build_worlds(FARM, tmp_path / "old", names, name="farm", audit=True, options=WorldOptions(relax=True))
     for name, now, manifest in zip(names, again, made, strict=True):
         assert now == json.loads((tmp_path / "old" / name / "manifest.json").read_text(encoding="utf-8"))
@@ -183,7 +183,7 @@ def test_a_study_tells_of_the_worlds_that_are_there(tmp_path):
     build_worlds(pets(), tmp_path, ["virtual-e"])
     [table] = tabulate_audits(tmp_path, ["virtual-e", "base", "anonymised-er"])
     assert [row[:2] for row in table.rows] == [("virtual-e", None), ("base", 6)]
-    assert stated(table.notes, "not audited: virtual-e;", "build worlds --audit")
+    assert stated(table.notes, "not audited: virtual-e;", "with --audit")
     assert tabulate_audits(tmp_path / "none", ["base"]) == []
 
 

@@ -344,7 +344,7 @@ def test_relations_are_chosen_by_id_or_by_a_label_of_their_own():
     chosen = select(labelled, Selection(relations=["is the capital of"])).data
     assert set(chosen.by_relation()) == {"capital"}
     assert chosen.queries == select(labelled, Selection(relations=["capital"])).data.queries
-    with pytest.raises(BadInput, match="no relation spoken"):
+    with pytest.raises(BadInput, match=mentions("2 relations spoken", "continent or language")):
         select(labelled, Selection(relations=["spoken"]))
     addresses = {f"http://x.org/{id_}": replace(relation, name=id_) for id_, relation in data.relations.items()}
     with pytest.raises(BadInput, match=mentions("no relation mayor", "has capital, continent")):

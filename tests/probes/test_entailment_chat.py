@@ -104,7 +104,7 @@ def test_a_local_model_answers_by_its_chat_template(folder, tmp_path):
 @pytest.mark.parametrize(
     ("tokenizer", "settings", "said"),
     [
-        (small_tokenizer(), {"chat": True}, ("--chat", "no chat template")),
+        (small_tokenizer(), {"chat": True}, ("--model local", "--chat", "no chat template")),
         (dressed(small_tokenizer()), {"orders": 2, "score": ["letter"]}, ("without --chat", "--orders, --score")),
         (dressed(small_tokenizer()), {"system": "Be brief."}, ("without --chat", "--system")),
     ],

@@ -170,6 +170,9 @@ class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):
         tuple[Literal["words", "learnt-conjunction", "learnt-templates", "learnt"], ...], BeforeValidator(separated)
     ] = opt(("words",), "Parts that are learnt instead of phrased in words (learnt: both), separated by commas.")
     soft: bool = opt(False, "All four wordings.")
+    score: Annotated[tuple[Literal["letter", "text-sum"], ...], BeforeValidator(separated)] = opt(
+        ("text-sum",), "With --chat: score an option's text, or its letter.", Group.SCORING, min_length=1, max_length=1
+    )
     options: int | None = opt(
         None,
         "Chat models: options of each question, the right one included; 20 by default.",

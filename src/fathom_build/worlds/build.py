@@ -47,7 +47,7 @@ from fathom_build.worlds.world import (
     parse_variants,
 )
 
-REMEDY = "fathom build worlds --audit"
+REMEDY = "the command that made them, with --audit"
 LEFT = (*KINDS, "short", "other case")
 """Kinds of remaining mentions: names, other names and inflected forms that are long enough to be searched for; shorter
 ones; and those found only if the case of A to Z is ignored in all names."""

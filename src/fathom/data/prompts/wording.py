@@ -96,10 +96,10 @@ class FewShot:
         if not (next(faults, None) and all(faults)):
             return
         every = self._draw(f"{self.seed}", len(self.pool))
-        most = max(len(self._not_answering(query, every)) for query in queries)
+        most = max(len(self._not_answering(query, every)) for query in queries if query.unscored is None)
         raise BadInput(
             f"{self.shots} few-shot lines asked for, but {len(self.pool)} triples give at most {most} that do not "
-            f"answer the query: give --shots {max(1, most)}, or facts with templates (a .csv)"
+            f"answer the query: give --shots {most}, or facts with templates (a .csv)"
         )
 
     def question(self, query: Query) -> FewShotQuestion:

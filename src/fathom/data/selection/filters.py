@@ -303,13 +303,24 @@ def _with_listed(data: QuerySet, file: str) -> QuerySet:
 
 def _ids_of_relations(data: QuerySet, asked: Sequence[str]) -> tuple[str, ...]:
     """Return the ids of relations, each given by its id or by a label that no other relation has."""
-    count = Counter(relation.name for relation in data.relations.values())
-    by_label = {relation.name: id_ for id_, relation in data.relations.items() if count[relation.name] == 1}
-    return tuple(name if name in data.relations else by_label.get(name, name) for name in asked)
+    alone = {label: ids[0] for label, ids in _ids_by_label(data).items() if len(ids) == 1}
+    return tuple(name if name in data.relations else alone.get(name, name) for name in asked)
+
+
+def _ids_by_label(data: QuerySet) -> dict[str, list[str]]:
+    ids: dict[str, list[str]] = {}
+    for id_, relation in data.relations.items():
+        ids.setdefault(relation.name, []).append(id_)
+    return ids
 
 
 def _faults(data: QuerySet, selection: Selection) -> Iterator[str]:
+    ids = _ids_by_label(data)
     unknown = [relation for relation in selection.relations if relation not in data.relations]
+    shared = [name for name in unknown if name in ids]
+    for name in shared:
+        yield f"{data.name} has {len(ids[name])} relations {quoted(name)}: give the id, {' or '.join(ids[name])}"
+    unknown = [name for name in unknown if name not in ids]
     if unknown:
         labels = relation_labels({id_: relation.name for id_, relation in data.relations.items()})
         relations = [quoted(name) for name in sorted(labels.get(id_, id_) for id_ in data.relations)]

@@ -223,7 +223,10 @@ def check_kind(name: str, model: Model, plan: EntailmentPlan) -> None:
         flags = ", ".join(f"--{option.replace('_', '-')}" for option in options)
         raise BadInput(f"--model {name} ranks all candidates without --chat: add it, or leave out {flags}")
     if plan.is_chat(model):
-        chat_template(model, plan.chat)
+        try:
+            chat_template(model, plan.chat)
+        except BadInput as error:
+            raise BadInput(f"--model {name}: {error}") from error
     if plan.is_chat(model) or model.attention is Attention.CAUSAL:
         if learnt := [wording.name for wording in wordings if learns(wording)]:
             kind = "a server's model" if isinstance(model, ChatServer) else "causal"

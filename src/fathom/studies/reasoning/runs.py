@@ -67,8 +67,9 @@ PARTICULAR = TEMPLATES["type"][-1].removeprefix(SUBJECT)
 """The hypothesis's way to ask for a class: of several templates for P1, the rank by this one counts."""
 OF_CHAT = (
     "of chat models MRR is over a question's options (of a server's, the share of right choices), and a premise is "
-    "remembered that was chosen more often than not; a server's model has no untrained twin"
+    "remembered that was chosen more often than not"
 )
+NO_TWIN = "a server's model has no untrained twin"
 HALVED = "no interval: the items were put into this half by the values themselves"
 
 
@@ -296,6 +297,7 @@ class ModelRuns(PlannedTexts):
         self.measure = "accuracy" if isinstance(model, ChatServer) else "MRR"
         self.runs: list[RunFolder] = []
         self.notes = [] if self.chat is None else [OF_CHAT]
+        self.notes += [] if has_twins(model) else [NO_TWIN]
         self.remembered: list[dict[str, Any]] = []
         self.of_wording: dict[str, Rows] = {}
         self.memory: dict[str, dict[str, float]] = {}
