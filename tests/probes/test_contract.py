@@ -298,7 +298,7 @@ def test_another_identity_is_refused_and_named(model, data, tmp_path):
     assert "options.capitalize: there True, here False" in str(error.value)
 
 
-FLIPS = {"shots": 3, "per_query_shots": True, "trailing_space": True, "describe_head": True, "closing": True} | {
+FLIPS = {"shots": 2, "per_query_shots": True, "trailing_space": True, "describe_head": True, "closing": True} | {
     "pll": "original",
     "bos": "none",
 }

@@ -13,12 +13,14 @@ A study's module is loaded on first use. It defines
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
+from fathom.base.errors import BadInput
 from fathom.base.registry import Registry
 from fathom.results.tables import Panels, Plot, Table
 from fathom.studies import options
@@ -119,7 +121,8 @@ class Study:
         """Return the tables in the order in which they are printed. :param runs: that know labels of relations."""
         labels: dict[str, str] = {}
         for run in runs:
-            labels |= run.manifest.get("shows", {}).get("relations", {})
+            with suppress(BadInput):  # a run that the study left out
+                labels |= run.manifest.get("shows", {}).get("relations", {})
         return [replace(table, labels=labels | table.labels) for table in self._function("tables")(findings)]
 
     def plots(self, findings: object) -> list[Plot | Panels]:
