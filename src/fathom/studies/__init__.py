@@ -118,11 +118,16 @@ class Study:
         return list(self._function("conclude", lambda findings: [])(findings))
 
     def tables(self, findings: object, runs: Iterable[RunFolder] = ()) -> list[Table]:
-        """Return the tables in the order in which they are printed. :param runs: that know labels of relations."""
+        """Return the tables in the order in which they are printed.
+
+        :param runs: those analysed, whose labels of relations the tables show.
+        """
+        from fathom.results.rows import read_declarations
+
         labels: dict[str, str] = {}
         for run in runs:
             with suppress(BadInput):  # a run that the study left out
-                labels |= run.manifest.get("shows", {}).get("relations", {})
+                labels |= read_declarations(run.manifest).relations
         return [replace(table, labels=labels | table.labels) for table in self._function("tables")(findings)]
 
     def plots(self, findings: object) -> list[Plot | Panels]:

@@ -47,7 +47,6 @@ from fathom_build.worlds.world import (
     parse_variants,
 )
 
-REMEDY = "the command that made them, with --audit"
 LEFT = (*KINDS, "short", "other case")
 """Kinds of remaining mentions: names, other names and inflected forms that are long enough to be searched for; shorter
 ones; and those found only if the case of A to Z is ignored in all names."""
@@ -102,7 +101,7 @@ def left_table(manifests: Sequence[Json]) -> list[Table]:
     rows = [(manifest["world"], *(manifest.get("left", {}).get(kind) for kind in LEFT)) for manifest in manifests]
     notes = ["short: of fewer characters than are searched for; other case: found if case is ignored in all names"]
     if lacking := [manifest["world"] for manifest in manifests if "left" not in manifest]:
-        notes.append(f"not audited: {', '.join(lacking)}; to audit: {REMEDY}")
+        notes.append(f"not audited: {', '.join(lacking)}; to audit: the command that made them, with --audit")
     title = "worlds: mentions of entities that are left"
     return [Table(("world", *LEFT), tuple(rows), title=title, notes=tuple(notes))]
 

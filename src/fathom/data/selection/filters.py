@@ -316,11 +316,10 @@ def _ids_by_label(data: QuerySet) -> dict[str, list[str]]:
 
 def _faults(data: QuerySet, selection: Selection) -> Iterator[str]:
     ids = _ids_by_label(data)
-    unknown = [relation for relation in selection.relations if relation not in data.relations]
-    shared = [name for name in unknown if name in ids]
-    for name in shared:
-        yield f"{data.name} has {len(ids[name])} relations {quoted(name)}: give the id, {' or '.join(ids[name])}"
-    unknown = [name for name in unknown if name not in ids]
+    no_ids = [relation for relation in selection.relations if relation not in data.relations]
+    for label in (name for name in no_ids if name in ids):
+        yield f"{data.name} has {len(ids[label])} relations {quoted(label)}: give the id, {' or '.join(ids[label])}"
+    unknown = [name for name in no_ids if name not in ids]
     if unknown:
         labels = relation_labels({id_: relation.name for id_, relation in data.relations.items()})
         relations = [quoted(name) for name in sorted(labels.get(id_, id_) for id_ in data.relations)]
