@@ -13,8 +13,6 @@ from fathom.base.errors import BadInput
 from fathom.data.folds import FOLD, folds_of_queries, taught
 from fathom.data.formats import read
 from fathom.engine.models.base import Attention
-from fathom.probes.options import OntologyOptions
-from fathom.probes.run import RunRequest, run
 from fathom.store.folder import RunFolder
 from tests.conftest import build, make_local
 from tests.messages import mentioned, mentions
@@ -90,9 +88,8 @@ def test_every_item_is_asked_once_by_what_others_teach(folder, model, tmp_path, 
 
 
 def test_a_fold_is_asked_by_its_own_template(folder, model, tmp_path):  # noqa: F811
-    """P1's template is that of the item's fold; that of types, of which no item is a fact of the rule, the first. A
-    finished run with the same folds can be given."""
-    found = asked(model, folder, tmp_path / "o", ["rdfs9"], ["learnt-templates"], **FEW)
+    """P1's template is that of the item's fold; that of types, of which no item is a fact of the rule, the first."""
+    asked(model, folder, tmp_path / "o", ["rdfs9"], ["learnt-templates"], **FEW)
     root = tmp_path / "o" / "tiny"
     soft = root / "memory-learnt-templates" / "artifacts" / "soft"
     [of_types] = soft.glob("type-fold-*-mask-mean.safetensors")
@@ -111,32 +108,9 @@ def test_a_fold_is_asked_by_its_own_template(folder, model, tmp_path):  # noqa: 
             said = naive(model, row["prompt"], vectors, row["top_ids"][0])
             assert row["top_scores"][0] == pytest.approx(said, abs=1e-5)
     assert seen == {"1", "2", "3"}
-    options = OntologyOptions(soft=True, **FEW, relations=("type", "subClassOf"))
-    memory = run(RunRequest("ontology", model, read(folder), options), tmp_path / "memory")
-    given = asked(model, folder, tmp_path / "given", ["rdfs9"], ["learnt-templates"], [memory], **FEW)
-    asked_for = [{line.setting[3:]: len(set(line.items)) for line in one.lines} for one in (found, given)]
-    assert asked_for[0] == asked_for[1]
 
 
 class TestInput:
-    def test_a_memory_learnt_otherwise(self, folder, model, tmp_path):  # noqa: F811
-        options = {"soft": True, "epochs": 1, "relations": ("type", "subClassOf")}
-        crossed = run(
-            RunRequest("ontology", model, read(folder), OntologyOptions(**options, cross_validate=True, folds=4)),
-            tmp_path / "c",
-        )
-        held_out = run(RunRequest("ontology", model, read(folder), OntologyOptions(**options)), tmp_path / "h")
-        across = {"cross_validate": True}
-        for memory, own, line in (
-            (crossed, {}, "learnt with --cross-validate"),
-            (held_out, across, "learnt without --cross-validate"),
-            (crossed, across, "4 folds by seed 0"),
-            (crossed, across | {"folds": 4, "seed": 1}, "4 folds by seed 0"),
-        ):
-            with pytest.raises(BadInput, match=line):
-                asked(model, folder, tmp_path / "o", ["rdfs9"], ["learnt-templates"], [memory], **own)
-        assert not (tmp_path / "o").exists()
-
     def test_what_does_not_fit(self, folder, model, tmp_path, fathom):  # noqa: F811
         typed = ["study", "entailment", "--model", "m", "--data", folder, "--out", tmp_path / "o", "--rules", "rdfs9"]
         code, _, error = fathom(*typed, "--folds", "4")
