@@ -10,6 +10,7 @@ import pytest
 
 from fathom.data.queries import relation_labels
 from fathom.results.rows import read_declarations
+from fathom.results.tables import Plot, write_picture
 from fathom.store.folder import RunFolder
 from tests.cli.test_cli import gpt2, save
 
@@ -88,3 +89,40 @@ def test_a_study_shows_labels(fathom, run: Path, tmp_path: Path) -> None:
     saved = (tmp_path / "out" / "learning.md").read_text(encoding="utf-8")
     for text in (shown, saved):
         assert ("capital" in text, "http://w/P36" in text.partition("recipe")[0]) == (True, False)
+
+
+def test_messages_and_unfinished_runs_have_labels(fathom, run: Path, tmp_path: Path) -> None:
+    """Each message names the relation of address http://w/P36 as "capital"."""
+    import fathom as package
+
+    facts = run.parents[1] / "facts.nt"
+    asked = ("probe", "statement", "--model", run.parents[1] / "model", "--data", facts, "--out", tmp_path / "run")
+    for flags in (["--reverse"], ["--templates", "0"], ["--directions", "head", "--templates", "0"]):
+        code, _, said = fathom(*asked, *flags)
+        assert (code, "capital" in said, "http://w/P36" in said) == (2, True, False), said
+    assert "capital" in repr(package.read_data(facts))
+    half = tmp_path / "half"
+    shutil.copytree(run, half)
+    for file in half.rglob("part-*.parquet"):
+        file.unlink()
+    shown = fathom("show", half)[1]
+    assert ("capital" in shown, "http://w/P36" in shown.partition("relations missing")[2]) == (True, False)
+
+
+def test_a_label_and_its_id_are_one_run(fathom, run: Path, tmp_path: Path) -> None:
+    facts = run.parents[1] / "facts.nt"
+    asked = ["probe", "statement", "--model", run.parents[1] / "model", "--data", facts, "--shots", "1"]
+    for name in ("capital", "http://w/P36"):
+        code, _, said = fathom(*asked, "--relations", name, "--out", tmp_path / "one")
+        assert code == 0, said
+    manifest = RunFolder(tmp_path / "one").manifest
+    assert manifest["identity"]["options"]["relations"] == ["http://w/P36"]
+
+
+def test_marks_of_a_picture_have_labels(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra report")
+    names = ["http://w/P36", "P30"]
+    plot = Plot("rows", lambda axes: axes.set_yticks(range(2), names), "step", "relation")
+    write_picture(plot, tmp_path / "rows.svg", labels={"http://w/P36": "capital"})
+    drawn = (tmp_path / "rows.svg").read_text()
+    assert ("capital" in drawn, "http://w/P36" in drawn, "P30" in drawn) == (True, False, True)

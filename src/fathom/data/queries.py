@@ -186,7 +186,8 @@ class QuerySet:
 
     def __repr__(self) -> str:
         graph = f", of a graph of {len(self.graph):,} triples" if self.graph is not None else ""
-        about = f"{len(self.queries):,} queries, {len(self.relations):,} relations: {first_few(self.relations)}"
+        relations = first_few(self.labels_of(self.relations))
+        about = f"{len(self.queries):,} queries, {len(self.relations):,} relations: {relations}"
         return f"<{type(self).__name__} {shown(self.name)}: {about}{graph}>"
 
     @cached_property
@@ -223,6 +224,15 @@ class QuerySet:
         """Return whether some queries have natural sentences."""
         return any(query.sentences for query in self.queries)
 
+    @cached_property
+    def relation_labels(self) -> dict[str, str]:
+        """Return the labels of :func:`relation_labels`."""
+        return relation_labels({id_: relation.name for id_, relation in self.relations.items()})
+
+    def labels_of(self, relations: Iterable[str]) -> list[str]:
+        """Return what messages call relations: their labels if they have one, else their ids."""
+        return [self.relation_labels.get(id_, id_) for id_ in relations]
+
     def phrasings(self, query: Query) -> Sequence[Template]:
         """Return the query's own sentences, else its relation's templates."""
         if query.sentences:
@@ -232,7 +242,8 @@ class QuerySet:
     def template_faults(self, numbers: Iterable[int]) -> list[str]:
         """Return a line for each selected template that a relation does not have."""
         faults = []
-        for relation, queries in self.by_relation().items():
+        grouped = self.by_relation()
+        for relation, queries in zip(self.labels_of(grouped), grouped.values(), strict=True):
             count = max(len(self.phrasings(query)) for query in queries)
             missing = [number for number in numbers if number >= count]
             if missing and not count:
@@ -255,8 +266,8 @@ class QuerySet:
         if not with_text:
             return []
         return [
-            f"--directions head: the templates of {first_few(with_text)} ask for tails: choose relations without "
-            "templates (--relations), use the embedding probe, or give --reverse instead"
+            f"--directions head: the templates of {first_few(self.labels_of(with_text))} ask for tails: choose "
+            "relations without templates (--relations), use the embedding probe, or give --reverse instead"
         ]
 
     def by_phrasing(self, queries: Sequence[Query], numbers: Sequence[int] = ()) -> dict[int, list[Query]]:

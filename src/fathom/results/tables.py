@@ -491,21 +491,28 @@ class Panels(NamedTuple):
     plots: Sequence[Plot]
 
 
-def save(picture: Plot | Panels, folder: Path, overwrite: bool = False) -> Path | None:
+def save(
+    picture: Plot | Panels, folder: Path, overwrite: bool = False, labels: Mapping[str, str] | None = None
+) -> Path | None:
     """Save a picture as PNG.
 
+    :param labels: what marks on an axis are called, if not by their own text.
     :returns: the file; None if matplotlib is not installed.
     """
     path = folder / f"{picture.name}.png"
     try:
-        write_picture(picture, path, overwrite)
+        write_picture(picture, path, overwrite, labels)
     except MissingExtra:
         return None
     return path
 
 
-def write_picture(picture: Plot | Panels, path: Path, overwrite: bool = False) -> None:
+def write_picture(
+    picture: Plot | Panels, path: Path, overwrite: bool = False, labels: Mapping[str, str] | None = None
+) -> None:
     """Write a picture in the format of the file's ending. The same picture gives the same bytes.
+
+    :param labels: as in :func:`save`.
 
     :raises BadInput: another ending than those of :data:`PICTURES`, or a file is in the way.
     :raises MissingExtra: matplotlib is not installed.
@@ -536,6 +543,9 @@ def write_picture(picture: Plot | Panels, path: Path, overwrite: bool = False) -
             axes.set_title(plot.title, fontsize="large" if len(plots) == 1 else "small")
             plot.draw(axes)
             for axis in (axes.xaxis, axes.yaxis):
+                marks = [mark.get_text() for mark in axis.get_ticklabels()]
+                if labels and not labels.keys().isdisjoint(marks):
+                    axis.set_ticklabels([labels.get(mark, mark) for mark in marks])
                 if axis.get_scale() in ("log", "symlog"):  # its own labels are formulas
                     axis.set_major_formatter("{x:g}")
                     axis.set_minor_formatter("")

@@ -84,13 +84,16 @@ class Work(NamedTuple):
         finished = _by_relation(self.prompts.get(shard, {}) for shard in shards).total()
         return self.queries * finished // max(1, total), self.queries
 
-    def lacking(self, shards: Collection[str]) -> str:
-        """Return which relations are missing or incomplete without the others; "" if none."""
+    def lacking(self, shards: Collection[str], labels: Mapping[str, str]) -> str:
+        """Return which relations are missing or incomplete without the others; "" if none.
+
+        :param labels: of relations whose ids are addresses.
+        """
         totals = _by_relation(self.prompts.values())
         finished = _by_relation(self.prompts.get(shard, {}) for shard in shards)
-        missing = [relation for relation in totals if not finished[relation]]
+        missing = [labels.get(relation, relation) for relation in totals if not finished[relation]]
         begun = [
-            f"{relation} ({finished[relation] / count:.0%} done)"
+            f"{labels.get(relation, relation)} ({finished[relation] / count:.0%} done)"
             for relation, count in totals.items()
             if 0 < finished[relation] < count
         ]
@@ -158,7 +161,8 @@ class RunFolder:
     def lacking(self, before: str = "", after: str = "") -> str:
         """Return which relations are missing or incomplete, between two texts; "" if that is unknown."""
         work = self.manifest.get("work")
-        text = Work(**work).lacking(self.finished()) if work else ""
+        labels = self.manifest.get("shows", {}).get("relations", {})
+        text = Work(**work).lacking(self.finished(), labels) if work else ""
         return f"{before}{text}{after}" if text else ""
 
     @classmethod

@@ -122,12 +122,7 @@ class Study:
 
         :param runs: those analysed, whose labels of relations the tables show.
         """
-        from fathom.results.rows import read_declarations
-
-        labels: dict[str, str] = {}
-        for run in runs:
-            with suppress(BadInput):  # a run that the study left out
-                labels |= read_declarations(run.manifest).relations
+        labels = _labels_of_relations(runs)
         return [replace(table, labels=labels | table.labels) for table in self._function("tables")(findings)]
 
     def plots(self, findings: object) -> list[Plot | Panels]:
@@ -147,10 +142,21 @@ class Study:
         write_tables(lambda _: tables, out, self.name, self.conclude(findings), overwrite)
         for name, table in self.files(findings).items():
             write_output(out / f"{name}.csv", render([table], "csv") + "\n", overwrite=overwrite)
-        return all(save(plot, out, overwrite) is not None for plot in self.plots(findings))
+        labels = _labels_of_relations(runs)
+        return all(save(plot, out, overwrite, labels) is not None for plot in self.plots(findings))
 
     def _function(self, name: str, *default: Callable[[Any], object]) -> Callable[..., Any]:
         return getattr(import_module(self.module), name, *default)  # type: ignore[no-any-return]
+
+
+def _labels_of_relations(runs: Iterable[RunFolder]) -> dict[str, str]:
+    from fathom.results.rows import read_declarations
+
+    labels: dict[str, str] = {}
+    for run in runs:
+        with suppress(BadInput):  # a run that the study left out
+            labels |= read_declarations(run.manifest).relations
+    return labels
 
 
 def _module(name: str) -> str:

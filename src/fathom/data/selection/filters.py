@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from fathom.base.errors import BadInput, refuse
 from fathom.base.options import quoted
 from fathom.base.reading import first_few, read_text
 from fathom.data.graph.queries import EntityCandidates, GraphQuerySet, TripleQueries, candidate_set, graph_queryset
-from fathom.data.queries import CandidateSet, Direction, Query, QuerySet, relation_labels
+from fathom.data.queries import CandidateSet, Direction, Query, QuerySet
 from fathom.data.selection.altering import alter, alteration_faults
 from fathom.data.selection.options import BasicSelectionOptions, Selection
 from fathom.data.selection.pools import moved, pooled
@@ -34,6 +34,7 @@ from fathom.data.statistics import CountTokens
 EVERY_SPLIT = "all"
 _SAME_SPLIT = {"valid": "dev", "validation": "dev", "val": "dev"}
 _BLOCK = 100_000
+OptionsT = TypeVar("OptionsT", bound=BasicSelectionOptions)
 
 
 class NarrowedData(NamedTuple):
@@ -92,11 +93,10 @@ def select(
 
 def narrow(data: QuerySet, options: BasicSelectionOptions) -> NarrowedData:
     """Apply all filters that need no tokenizer, but for the limit. :raises BadInput: as for :func:`select`."""
-    source, selection = data, Selection.from_options(options)
+    source, selection = data, with_relation_ids(data, Selection.from_options(options))
     data, faults = _of_split(data, selection)
     data, one_way = _in_directions(data, selection.directions)
     faults += one_way
-    selection = selection.model_copy(update={"relations": _ids_of_relations(data, selection.relations)})
     if selection.part is not None and selection.part.endswith(".csv"):
         data = _with_listed(data, selection.part)
     faults += _faults(data, selection)
@@ -301,10 +301,11 @@ def _with_listed(data: QuerySet, file: str) -> QuerySet:
     return replace(data, subsets={**data.subsets, file: ids})
 
 
-def _ids_of_relations(data: QuerySet, asked: Sequence[str]) -> tuple[str, ...]:
-    """Return the ids of relations, each given by its id or by a label that no other relation has."""
+def with_relation_ids(data: QuerySet, options: OptionsT) -> OptionsT:
+    """Return options with the ids of their relations, each given by its id or by a label that no other relation has."""
     alone = {label: ids[0] for label, ids in _ids_by_label(data).items() if len(ids) == 1}
-    return tuple(name if name in data.relations else alone.get(name, name) for name in asked)
+    ids = tuple(name if name in data.relations else alone.get(name, name) for name in options.relations)
+    return options.model_copy(update={"relations": ids}) if ids != options.relations else options
 
 
 def _ids_by_label(data: QuerySet) -> dict[str, list[str]]:
@@ -321,8 +322,7 @@ def _faults(data: QuerySet, selection: Selection) -> Iterator[str]:
         yield f"{data.name} has {len(ids[label])} relations {quoted(label)}: give the id, {' or '.join(ids[label])}"
     unknown = [name for name in no_ids if name not in ids]
     if unknown:
-        labels = relation_labels({id_: relation.name for id_, relation in data.relations.items()})
-        relations = [quoted(name) for name in sorted(labels.get(id_, id_) for id_ in data.relations)]
+        relations = [quoted(name) for name in sorted(data.labels_of(data.relations))]
         yield f"{data.name} has no relation {', '.join(unknown)}: it has {first_few(relations, 100)}"
     if selection.part is not None and selection.part not in data.subsets:
         yield f"{data.name} has no subset '{selection.subset}': it has {', '.join(data.subsets) or 'none'}"

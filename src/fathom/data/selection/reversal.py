@@ -59,7 +59,8 @@ def _faults(data: QuerySet, wanted: Mapping[str, Relation]) -> Iterator[str]:
             lines[f"without a template that has {SUBJECT} and {ANSWER}"].append(id_)
     for why, found in lines.items():
         rest = "" if len(found) == len(asked) else ", or choose others by --relations"
-        yield f"--reverse: {data.name} asks {first_few(found, _SHOWN)} {why}: write templates for them{rest}"
+        labels = first_few(data.labels_of(found), _SHOWN)
+        yield f"--reverse: {data.name} asks {labels} {why}: write templates for them{rest}"
 
 
 def _reversible(relation: Relation) -> list[Template]:

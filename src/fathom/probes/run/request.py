@@ -13,13 +13,15 @@ from fathom.base.options import config_only, typed
 from fathom.base.reading.replies import without_secrets
 from fathom.base.rights import ADDRESSES
 from fathom.data.queries import QuerySet
-from fathom.data.selection.filters import SelectedData, narrow, select
+from fathom.data.selection.filters import SelectedData, narrow, select, with_relation_ids
 from fathom.probes import PROBES, Entry
 from fathom.probes.options import EvaluationOptions, ProbeOptions
 
 
 class RunRequest:
     """A run to make. Options are completed, and data narrowed, by the constructor and nowhere else.
+
+    Relations that options give by their labels are replaced by their ids, so both are the same run.
 
     :param probe: its name, or the entry of one that only studies use.
     :param model: its name, or an open model; see :meth:`with_model`.
@@ -30,7 +32,7 @@ class RunRequest:
     def __init__(self, probe: str | Entry, model: Any, data: QuerySet, options: EvaluationOptions) -> None:
         self.entry = PROBES.find(probe) if isinstance(probe, str) else probe
         self.model, self.source = model, data
-        self.options: Any = self.entry.load().complete_options(options, data)
+        self.options: Any = self.entry.load().complete_options(with_relation_ids(data, options), data)
         self._narrowed = narrow(data, self.options)
 
     def with_model(self, model: Any) -> RunRequest:

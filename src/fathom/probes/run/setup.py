@@ -16,7 +16,7 @@ from fathom.base.errors import BadInput
 from fathom.base.progress import log
 from fathom.data.fetch_model import folder_or_name
 from fathom.data.graph.seen import frequency_ranks
-from fathom.data.queries import Query, QuerySet, relation_labels
+from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.options import Selection
 from fathom.probes import Entry
 from fathom.probes.base import Probe
@@ -132,7 +132,7 @@ def declarations(
     entry: Entry, scorings: Iterable[Scoring], recipe: Mapping[str, str], data: QuerySet
 ) -> dict[str, Any]:
     """Return what a probe declares of its numbers, and labels of relations (:mod:`fathom.results.rows`)."""
-    labels = relation_labels({id_: relation.name for id_, relation in data.relations.items()})
+    labels = data.relation_labels
     return {
         "scorings": {name: {"unit": unit, **dict(parts)} for name, unit, parts in scorings},
         "headline": entry.headline,
