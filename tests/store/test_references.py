@@ -77,3 +77,12 @@ def test_a_reference_is_never_written_to(shipped: Path, fathom: Command, tmp_pat
     for words in (("metrics", "reference:tiny-1m"), ("resume", "reference:tiny-1m")):
         assert fathom(*words)[0] == 0
     assert {file: file.stat().st_mtime_ns for file in (tmp_path / "references").rglob("*")} == files
+
+
+def test_messages_name_a_reference_as_it_is_typed(shipped: Path, fathom: Command, tmp_path: Path) -> None:
+    """Not by the folder of the installed package."""
+    other = tmp_path / "other"
+    common = ("probe", "statement", "--model", tmp_path / "model", "--data", "geography", "--relations", "capital")
+    assert fathom(*common, "--limit", 5, "--out", other)[0] == 0
+    code, _, said = fathom("compare", "reference:tiny-1m", other)
+    assert (code, "reference:Tiny-1m" in said, "references/Tiny-1m" in said) == (2, True, False)

@@ -23,7 +23,7 @@ from fathom.results.estimates import MINUS, NOTHING, Estimate, Noise, combined, 
 from fathom.results.metrics.table import SHARE, Metric
 from fathom.results.rows import NATS, Floats, Ints, Rows, best_gold, grouped, split_values
 from fathom.results.samples import RELATION, Sample, drawn
-from fathom.store.folder import RunFolder
+from fathom.store.folder import RunFolder, run_path, shown_path
 from fathom.store.manifest import CHAT_FRAME
 
 CUTS = (1, 5, 10)
@@ -87,7 +87,7 @@ class RunFacts:
         identity = rows.identity
         self.declared = rows.declared
         self.run, self.rows, self.scoring, self.model, self.part = run, rows, scoring, model, part
-        self.path, self.cluster = str(run.path), rows.cluster
+        self.path, self.cluster = shown_path(run.path), rows.cluster
         self.full_name = str(identity["model"]["name"])
         self.data = str(identity.get("data", {}).get("name"))
         self.probe = str(identity["probe"])
@@ -386,7 +386,7 @@ class RunFacts:
             for name, text in self.settings.items()
             if name not in named
         }
-        return {**named, **options, "facts": f"{len(self.facts):,} facts", FOLDER: Path(self.path).resolve().name}
+        return {**named, **options, "facts": f"{len(self.facts):,} facts", FOLDER: run_path(self.path).resolve().name}
 
     def called(self, model: str) -> RunFacts:
         """Return the same facts with another name of the model."""

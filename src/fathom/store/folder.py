@@ -443,6 +443,11 @@ REFERENCES = Path(__file__).parent / "references"
 PREFIX = "reference:"
 
 
+def shown_path(path: Path) -> str:
+    """Return what messages call the folder of a run: its path, or ``reference:NAME``."""
+    return f"{PREFIX}{path.name}" if path.parent == REFERENCES else str(path)
+
+
 def run_path(path: str | Path) -> Path:
     """Return the folder of a run that is given by its path, or as ``reference:NAME`` in any case.
 
