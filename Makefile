@@ -109,6 +109,7 @@ benchmark: install-test-slow
 # Every data set of the catalogue that is in DATA, compared with an independent parse; FETCH=1 fetches those with an address.
 published: install-test
 	FATHOM_DATA=$(DATA) $(BIN)/python benchmarks/run.py published $(if $(FETCH),--fetch)
+	FATHOM_DATA=$(DATA) $(BIN)/python benchmarks/run.py presets
 
 # The reference runs that ship with the package, after a change of geography or of what decides a run: half an hour.
 references: install
