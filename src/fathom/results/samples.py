@@ -148,7 +148,7 @@ def scope(key: str) -> str:
     unit, within, group = key.removesuffix(AND_SEED).partition(_WITHIN)
     seeds = ", and for other seeds" if key.endswith(AND_SEED) else ""
     if within:
-        return f"The result holds for other {unit}s of these {group}s{seeds}, not for other {group}s."
+        return f"The result holds for other {unit}s of these {group}s{seeds}; it says nothing of other {group}s."
     return f"The result holds for other {' and '.join(f'{name}s' for name in unit.split(' and '))} like these{seeds}."
 
 
