@@ -12,7 +12,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from functools import cached_property
 from typing import NamedTuple
 
 from fathom.data.prompts.alterations import REMEMBERS, WHOLE
@@ -32,7 +31,7 @@ class AskedText(NamedTuple):
     """A text with its candidates.
 
     :param item: what the whole and the altered texts share.
-    :param names: of the candidates, without other correct answers.
+    :param names: of the candidates. :param right: names of other correct answers among them.
     """
 
     place: Place
@@ -59,10 +58,27 @@ def asked_texts(queries: QuerySet) -> Iterator[AskedText]:
         groups = query.groups
         if groups.get("pair") == "0" and "conclusion" in groups:
             space = queries.candidates[query.candidates]
-            right = frozenset(map(space.name_of, (id_ for id_ in query.known if id_ in space.position)))
+            right = frozenset(space.names[at] for at in space.places(query.known))
             place = groups["conclusion"], groups["rule"], groups["depth"], groups["form"]
             gold = space.name_of(query.gold[0]) if query.gold[0] in space.position else query.gold[0]
             yield AskedText(place, groups["item"], groups["given"], query.sentences[0].text, space.names, gold, right)
+
+
+class _PartIndex:
+    """Names, found by their parts. :param parts_of: splits a name or a text."""
+
+    def __init__(self, names: Iterable[str], parts_of: Callable[[str], frozenset[str]]) -> None:
+        self._parts_of = parts_of
+        self._names: dict[str, list[str]] = defaultdict(list)
+        for name in names:
+            for part in parts_of(name):
+                self._names[part].append(name)
+
+    def shares(self, text: str) -> Mapping[str, float]:
+        """Return the share of each name's parts in a text, without names that have none in it."""
+        parts = self._parts_of(text)
+        names = dict.fromkeys(name for part in parts for name in self._names.get(part, ()))
+        return {name: len(parts & self._parts_of(name)) / len(self._parts_of(name)) for name in names}
 
 
 class _Items:
@@ -72,27 +88,18 @@ class _Items:
         self.texts = texts
         self.bound = [text.bound for text in texts]
         self.often = Counter(text.gold for text in texts)
-        self.names = list(dict.fromkeys(name for text in texts for name in text.names))
-
-    @cached_property
-    def _by_word(self) -> dict[str, list[str]]:
-        return _index((name, _words(name)) for name in self.names)
-
-    @cached_property
-    def _by_piece(self) -> dict[str, list[str]]:
-        return _index((name, _pieces(name)) for name in self.names)
-
-    @cached_property
-    def _runs(self) -> list[frozenset[str]]:
-        return [_letters(text) for text in self.bound]
+        self.letters = [_letters(text) for text in self.bound]
+        names = list(dict.fromkeys(name for text in texts for name in text.names))
+        self.words = _PartIndex(names, _words)
+        self.pieces = _PartIndex(names, _pieces)
 
     def by_words(self, number: int) -> Mapping[str, float]:
         """Return the share of each candidate's words in premise 2."""
-        return _shared(_words(self.bound[number]), self._by_word, _words)
+        return self.words.shares(self.bound[number])
 
     def by_pieces(self, number: int) -> Mapping[str, float]:
         """Return the share of each candidate's words, split at capitals, in premise 2."""
-        return _shared(_pieces(self.bound[number]), self._by_piece, _pieces)
+        return self.pieces.shares(self.bound[number])
 
     def by_frequency(self, number: int) -> Mapping[str, float]:
         """Return the number of other items with each answer."""
@@ -107,9 +114,9 @@ class _Items:
         return self._alike(number, lambda left, right: _overlap(_letters(left), _letters(right)))
 
     def _alike(self, number: int, likeness: Callable[[str, str], float]) -> Mapping[str, float]:
-        runs = self._runs[number]
+        letters = self.letters[number]
         others = [place for place in range(len(self.texts)) if place != number]
-        nearest = sorted(others, key=lambda place: -_overlap(runs, self._runs[place]))[:_MOST_ALIKE]
+        nearest = sorted(others, key=lambda place: -_overlap(letters, self.letters[place]))[:_MOST_ALIKE]
         scores: dict[str, float] = defaultdict(float)
         for place in nearest:
             gold = self.texts[place].gold
@@ -149,21 +156,6 @@ def _chance(scores: Mapping[str, float], asked: AskedText) -> float:
     best = max(able.values(), default=0.0)
     tied = [name for name, score in able.items() if score == best]
     return 1 / len(tied) if asked.gold in tied else 0.0
-
-
-def _index(parts_of: Iterable[tuple[str, frozenset[str]]]) -> dict[str, list[str]]:
-    names: dict[str, list[str]] = defaultdict(list)
-    for name, parts in parts_of:
-        for part in parts:
-            names[part].append(name)
-    return names
-
-
-def _shared(
-    parts: frozenset[str], by_part: Mapping[str, list[str]], parts_of: Callable[[str], frozenset[str]]
-) -> Mapping[str, float]:
-    names = dict.fromkeys(name for part in parts for name in by_part.get(part, ()))
-    return {name: len(parts & parts_of(name)) / len(parts_of(name)) for name in names}
 
 
 def _words(text: str) -> frozenset[str]:
