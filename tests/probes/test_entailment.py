@@ -451,10 +451,7 @@ def test_pictures_of_several_wordings():
     """Figure 2 is averaged over wordings, as in the paper, beside each; figure 4 lays wordings side by side."""
 
     def line(wording, ranks):
-        answers = [
-            Trial("rdfs9", f"x/{at}", 0, "explicit", "absent", dict.fromkeys(MEASURED, 1 / rank), origin(at))
-            for at, rank in enumerate(ranks)
-        ]
+        answers = [Trial(f"x/{at}", dict.fromkeys(MEASURED, 1 / rank), origin(at)) for at, rank in enumerate(ranks)]
         return line_of(EntailmentSetting("tiny", wording, "rdfs9", "explicit", "absent"), answers, "|data:town")
 
     def origin(at):
@@ -604,15 +601,7 @@ def test_a_mean_over_wordings_and_the_rules_in_it():
 
     def line(wording: str, rule: str, ranks: list[float]) -> EntailmentLine:
         answers = [
-            Trial(
-                rule,
-                f"i{number}",
-                0,
-                "explicit",
-                "absent",
-                dict.fromkeys(MEASURED, 1 / rank),
-                origin(f"i{number}", rule),
-            )
+            Trial(f"i{number}", dict.fromkeys(MEASURED, 1 / rank), origin(f"i{number}", rule))
             for number, rank in enumerate(ranks)
         ]
         return line_of(EntailmentSetting("tiny", wording, rule, "explicit", "absent"), answers, "|data:town")

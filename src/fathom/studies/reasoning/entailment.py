@@ -73,22 +73,12 @@ class Trial(NamedTuple):
     """The result of one text.
 
     :param item: id of the memorising query.
-    :param first: how P1 is given, *second* how P2 is.
     :param values: by :data:`MEASURED`; NaN if unscored.
     """
 
-    rule: str
     item: str
-    pair: int
-    first: str
-    second: str
     values: dict[str, float]
     origin: Origin
-
-    @property
-    def scored(self) -> bool:
-        """Return whether it has a rank."""
-        return not math.isnan(self.values[_MRR])
 
 
 class EntailmentLine(NamedTuple):
@@ -140,8 +130,7 @@ class Entailment:
 
 def plan(options: EntailmentStudyOptions, model: Loader, data: str | Path) -> list[PlannedRun]:
     """Return the runs that :func:`analyse` makes of a model, with at least their texts. :raises BadInput: likewise."""
-    plan = planned(data, options)
-    plan, items = draw_items(plan)
+    plan, items = draw_items(planned(data, options))
     opened = model()
     check_kind(opened.identity.name, opened, plan)
     argued = _arguments(plan, items)
@@ -162,8 +151,7 @@ def analyse(
         run.
     """
     loaders = dict(zip(folder_names([name for name, _ in models]), (load for _, load in models), strict=True))
-    plan = planned(data, options)
-    plan, items = draw_items(plan)
+    plan, items = draw_items(planned(data, options))
     if len(loaders) == 1:  # several may not fit into memory together, and are loaded again
         loaders = {name: cache(load) for name, load in loaders.items()}
     for name, load in loaders.items():
@@ -214,28 +202,25 @@ def _notes(evaluated: Sequence[ModelRuns], plan: EntailmentPlan) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _trials(rows: Rows) -> list[Trial]:
-    """Return the result of each text in a setting: items in neither half are in none."""
+def _trials(rows: Rows) -> dict[tuple[str, str, str], list[Trial]]:
+    """Return the result of each text, by rule and how P1 and P2 are given: items in neither half are in no setting."""
     columns = {name: metric.columns(rows)[0].tolist() for name, metric in metrics().items()}
     columns[_MRR] = rows.reciprocal_or_credit().tolist()
     trials = []
     for place, query in enumerate(rows.query.tolist()):
         groups, origin = rows.groups[query], rows.origin(query)
         if "premise 1" in groups:
-            rule, pair = groups["rule"], groups["pair"]
             if origin.key == PAIR:  # each rule has pseudowords of its own
-                origin = origin._replace(label=f"{rule} {pair}")
+                origin = origin._replace(label=f"{groups['rule']} {groups['pair']}")
             values = {name: column[place] if rows.scored[place] else math.nan for name, column in columns.items()}
-            premises = groups["premise 1"], groups.get("premise 2", "")
-            trials.append(Trial(rule, groups["item"], int(pair), *premises, values, origin))
-    return trials
+            setting = groups["rule"], groups["premise 1"], groups.get("premise 2", "")
+            trials.append((setting, Trial(groups["item"], values, origin)))
+    return grouped(trials)
 
 
 def _lines(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list[EntailmentLine]:
-    trials, made = (
-        grouped(((trial.rule, trial.first, trial.second), trial) for trial in _trials(rows)),
-        recipe(rows, "", rows.scorings[0]),
-    )
+    trials = _trials(rows)
+    made = recipe(rows, "", rows.scorings[0])
     return [
         line_of(
             EntailmentSetting(model, wording, rule, first, second),
@@ -248,7 +233,7 @@ def _lines(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list[E
 
 def line_of(setting: EntailmentSetting, trials: Sequence[Trial], made: str) -> EntailmentLine:
     """Estimate the numbers of a setting. :param made: their recipe without the number's name."""
-    scored = [trial for trial in trials if trial.scored]
+    scored = [trial for trial in trials if not math.isnan(trial.values[_MRR])]
     origins = [trial.origin for trial in scored]
     values = {name: [trial.values[name] for trial in scored] for name in MEASURED} if scored else {}
     values = {name: each for name, each in values.items() if not any(map(math.isnan, each))}  # choices have no ranks
