@@ -34,9 +34,9 @@ LEAST = 2
 ITEM, PAIR = "item", "pair"
 KEYS = (ITEM, PAIR, "rule", "task")
 """Keys by which texts may be clustered, the default first."""
-_OF_ALL = "it is how premises are given, not how items were sampled"
-BY_DESIGN = dict.fromkeys(("given", "premise 1", "premise 2"), _OF_ALL) | {
-    folds.FOLD: "folds are parts of the items, not how they were sampled"
+BY_DESIGN = {
+    **dict.fromkeys(("given", "premise 1", "premise 2"), "it is how premises are given, not how items were sampled"),
+    folds.FOLD: "folds are parts of the items, not how they were sampled",
 }
 """Groups that the study makes, and why they are no clusters."""
 CHAT_ALONE = (
@@ -132,7 +132,7 @@ def draw_items(plan: EntailmentPlan) -> tuple[EntailmentPlan, QuerySet]:
         refuse(_too_few_to_teach(plan._replace(rules=rules)))
     options = plan.options
     first = list(dict.fromkeys(RULES[rule] for rule in rules))
-    about = Selection(relations=first, subset=_part(plan), limit=options.limit, seed=options.seed)
+    about = Selection(relations=first, subset=options.subset, limit=options.limit, seed=options.seed)
     ids = {query.id for query in select(plan.data, about).data.queries}
     answers = {
         rule: [item.first for item in items(plan.data, plan.patterns, rule)[0] if item.query.id in ids]
@@ -198,13 +198,9 @@ def _too_few_to_teach(plan: EntailmentPlan) -> Iterator[str]:
 
 def of_task(plan: EntailmentPlan, task: str) -> list[str]:
     """Return the ids of a task's items in the subset."""
-    part = _part(plan)
+    part = Selection(subset=plan.options.subset).part
     ids = None if part is None else plan.data.subsets[part]
     return [query.id for query in plan.data.queries if query.relation == task and (ids is None or query.id in ids)]
-
-
-def _part(plan: EntailmentPlan) -> str | None:
-    return None if plan.options.subset == EVERYTHING else plan.options.subset
 
 
 def tasks_of(rules: Iterable[str], wordings: Iterable[RuleWording]) -> list[str]:
@@ -216,7 +212,6 @@ def tasks_of(rules: Iterable[str], wordings: Iterable[RuleWording]) -> list[str]
 
 def check_kind(name: str, model: Model, plan: EntailmentPlan) -> None:
     """:raises BadInput: a model that does not fit the plan's wordings, or options of chat models for another."""
-    wordings = plan.wordings
     usual = EntailmentStudyOptions.model_fields
     options = [option for option in CHAT_ALONE if getattr(plan.chat, option) != usual[option].default]
     if options and not plan.is_chat(model):
@@ -228,7 +223,7 @@ def check_kind(name: str, model: Model, plan: EntailmentPlan) -> None:
         except BadInput as error:
             raise BadInput(f"--model {name}: {error}") from error
     if plan.is_chat(model) or model.attention is Attention.CAUSAL:
-        if learnt := [wording.name for wording in wordings if learns(wording)]:
+        if learnt := [wording.name for wording in plan.wordings if learns(wording)]:
             kind = "a server's model" if isinstance(model, ChatServer) else "causal"
             raise BadInput(
                 f"--model {name} is {kind}, and --wordings {','.join(learnt)} are learnt at masks: leave out --soft"

@@ -127,7 +127,7 @@ class ChatQuestions:
 
     def __init__(self, plan: EntailmentPlan) -> None:
         self.plan = plan
-        words = excerpt_of(plan.data.whole or plan.data, plan.patterns)
+        words = excerpt_of(plan.data, plan.patterns)
         self.nonce = NonceWords(words, plan.rules, plan.options.pairs, plan.options.seed)
 
     def planned(self, name: str, queries: QuerySet) -> PlannedRun:
@@ -197,11 +197,12 @@ class PlannedTexts:
 
     def __init__(self, model: Model, plan: EntailmentPlan, tested: QuerySet) -> None:
         self.model, self.plan, self.tested = model, plan, tested
+        self.tested_ids = [query.id for query in tested.queries]
         self.chat = ChatQuestions(plan) if plan.is_chat(model) else None
 
     def at_most(self) -> Iterator[PlannedRun]:
         """Yield all runs, as if no premise was in neither half, which the memorising runs decide."""
-        ids, pairs = [query.id for query in self.tested.queries], range(self.plan.options.pairs)
+        ids, pairs = self.tested_ids, range(self.plan.options.pairs)
         second = dict.fromkeys(product(self.plan.rules, pairs, ids), IMPLICIT)
         for learnt, wordings in by_templates(self.plan.wordings).items():
             yield self.memorising(learnt, wordings)
@@ -218,9 +219,8 @@ class PlannedTexts:
         """
         tasks = tasks_of(self.plan.rules, wordings)
         tested = {query.relation for query in self.tested.queries}
-        ids = frozenset(query.id for query in self.tested.queries)
-        ids |= {self._lender(task) for task in tasks if task not in tested}
-        data, name = self.plan.data, self._name(f"memory-{RuleWording(templates=learnt).name}")
+        ids = frozenset(self.tested_ids) | {self._lender(task) for task in tasks if task not in tested}
+        data, name = self.plan.data, f"{MODEL}/memory-{RuleWording(templates=learnt).name}"
         if self.chat is not None:
             return self.chat.planned(name, select(data, Selection(ids=ids)).data)
         overrides: dict[str, Any] = {"relations": tuple(tasks), "ids": ids}
@@ -265,11 +265,7 @@ class PlannedTexts:
         )
         if self.chat is not None:
             queries = select(queries, Selection(subset=SUBSETS[-1])).data
-        return plan_texts(self._name(name), self.chat, queries, options)
-
-    @staticmethod
-    def _name(name: str) -> str:
-        return f"{MODEL}/{name}"
+        return plan_texts(f"{MODEL}/{name}", self.chat, queries, options)
 
 
 class ModelRuns(PlannedTexts):
@@ -291,7 +287,6 @@ class ModelRuns(PlannedTexts):
         out: Path,
         announce: Announce,
     ) -> None:
-        """:param tested: queries for P1."""
         super().__init__(model, plan, tested)
         self.name, self.out, self.announce = name, out, announce
         self.measure = "accuracy" if isinstance(model, ChatServer) else "MRR"
@@ -306,7 +301,6 @@ class ModelRuns(PlannedTexts):
 
     def _run_wordings(self, learnt: bool, wordings: Sequence[RuleWording]) -> None:
         folder = self._make(self.memorising(learnt, wordings))
-        self.runs.append(folder)
         memory, vectors = Rows(folder, with_scores=False), folder.path / "artifacts" / "soft" if learnt else None
         second = self._run(self.premises(learnt, vectors))
         first_ranks = self._first_ranks(memory, folder.path)
@@ -317,19 +311,19 @@ class ModelRuns(PlannedTexts):
             self.of_wording[wording.name] = self._run(planned)
             if wording == RuleWording():
                 finest = np.where(np.isnan(memory.rank), memory.correct, memory.reciprocal_of_finest())
-                self.memory = self._of_first(_memory_ranks(memory, self._tested_ids, finest))
+                self.memory = self._of_first(memory, finest)
 
     def _run(self, planned: PlannedRun) -> Rows:
-        folder = self._make(planned)
-        self.runs.append(folder)
-        return Rows(folder, with_scores=False, cluster=self.plan.cluster)
+        return Rows(self._make(planned), with_scores=False, cluster=self.plan.cluster)
 
     def _make(self, planned: PlannedRun) -> RunFolder:
-        return make(planned, self.name, self.model, self.out, self.announce)
+        folder = make(planned, self.name, self.model, self.out, self.announce)
+        self.runs.append(folder)
+        return folder
 
     def _first_ranks(self, memory: Rows, path: Path) -> dict[str, dict[str, float]]:
         """Return how well P1 of each item is remembered, by rule. :raises BadInput: a rule has too few items."""
-        ranks = self._of_first(_memory_ranks(memory, self._tested_ids))
+        ranks = self._of_first(memory, memory.reciprocal_or_credit())
         for rule, items in ranks.items():
             if len(items) < LEAST:
                 raise BadInput(
@@ -339,12 +333,9 @@ class ModelRuns(PlannedTexts):
                 )
         return ranks
 
-    @property
-    def _tested_ids(self) -> set[str]:
-        return {query.id for query in self.tested.queries}
-
-    def _of_first(self, by_id: Mapping[str, float]) -> dict[str, dict[str, float]]:
-        """Return the values of P1's queries by rule."""
+    def _of_first(self, memory: Rows, values: Floats) -> dict[str, dict[str, float]]:
+        """Return the values of P1's queries by rule. :param values: of the predictions."""
+        by_id = _memory_values(memory, set(self.tested_ids), values)
         return {
             rule: {id_: value for id_, value in by_id.items() if id_.rpartition("/")[0] == RULES[rule]}
             for rule in self.plan.rules
@@ -401,22 +392,18 @@ def _without_folds(learnt: bool) -> dict[str, Any]:
     return {} if learnt else {"cross_validate": False, "folds": None}
 
 
-def _memory_ranks(rows: Rows, ids: Collection[str], values: Floats | None = None) -> dict[str, float]:
-    """Return each query's 1 / rank, by :data:`PARTICULAR` if the run has it, else the mean over templates.
-
-    :param values: instead of 1 / rank of the best gold answer.
-    """
+def _memory_values(rows: Rows, ids: Collection[str], values: Floats) -> dict[str, float]:
+    """Return each query's value by :data:`PARTICULAR` if the run has it, else the mean over templates."""
     by_query: dict[str, dict[str, float]] = {}
-    values = rows.reciprocal_or_credit() if values is None else values
     for place in rows.of(rows.scorings[0]).tolist():
         query = rows.query_ids[rows.query[place]]
         if rows.scored[place] and query in ids:
             by_query.setdefault(query, {})[rows.asked(place)[0]] = float(values[place])
-    ranks = {}
+    means = {}
     for query, by_prompt in by_query.items():
         particular = [value for prompt, value in by_prompt.items() if prompt.endswith(PARTICULAR)]
-        ranks[query] = float(np.mean(particular or list(by_prompt.values())))
-    return ranks
+        means[query] = float(np.mean(particular or list(by_prompt.values())))
+    return means
 
 
 def _second_ranks(rows: Rows) -> dict[tuple[str, int], list[tuple[str, float]]]:
