@@ -32,7 +32,6 @@ from fathom.studies.reasoning.conclusions import (
     Conclusion,
     conclusion_tables,
     evidence_of_runs,
-    in_depth,
     judge,
     recipe_of,
     summarise,
@@ -197,9 +196,12 @@ def conclude(findings: Chains) -> list[str]:
 
 
 def tables(findings: Chains) -> list[Table]:
-    decided = {tuple(conclusion.about.values())[:3]: conclusion.decision.word for conclusion in findings.conclusions}
+    decided = {}
+    for conclusion in findings.conclusions:
+        about = conclusion.evidence
+        decided[about.model, about.prompt, about.rule, about.depth] = conclusion.decision.word
     rows = [
-        line | {"verdict": decided.get((line["model"], line["form"], in_depth(line["rule"], line["depth"])))}
+        line | {"verdict": decided.get((line["model"], line["form"], line["rule"], line["depth"]))}
         for line in findings.lines
     ]
     notes = [*_NOTES, *findings.notes]

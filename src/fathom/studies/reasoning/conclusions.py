@@ -73,8 +73,8 @@ class Evidence(NamedTuple):
 
     @property
     def rule_and_depth(self) -> str:
-        """Return the rule, with the depth if there are several facts."""
-        return in_depth(self.rule, self.depth)
+        """Return "rdfs9", or "rdfs9, depth 2" for several facts."""
+        return self.rule if self.depth == 1 else f"{self.rule}, depth {self.depth}"
 
 
 class Conclusion(NamedTuple):
@@ -125,9 +125,9 @@ def _best_order(values: Mapping[str, Sequence[float]]) -> float:
     return math.nan if any(map(math.isnan, means)) else max(means)
 
 
-def values_of_run(rows: Rows, scores: Floats | None = None) -> dict[Place, Values]:
-    """Return the values of a run. :param scores: of its predictions, by default 1 / rank or credit."""
-    values = np.where(rows.scored, rows.reciprocal_or_credit() if scores is None else scores, np.nan)
+def values_of_run(rows: Rows, scores: Floats) -> dict[Place, Values]:
+    """Return the values of a run. :param scores: of its predictions."""
+    values = np.where(rows.scored, scores, np.nan)
     return values_by_place(zip((rows.groups[query] for query in rows.query.tolist()), values.tolist(), strict=True))
 
 
@@ -174,19 +174,11 @@ def evidence_of_runs(
     runs: Sequence[Rows],
     memory: Mapping[str, Mapping[str, float]],
     solved: Mapping[Place, Mapping[str, frozenset[str]]],
-    scores: Callable[[Rows], Floats | None] = lambda rows: None,
+    scores: Callable[[Rows], Floats] = Rows.reciprocal_or_credit,
 ) -> list[Evidence]:
-    """Return the evidence of a model's run and of those of its untrained twins.
-
-    :param scores: values of a run's predictions, by default 1 / rank or credit.
-    """
+    """Return the evidence of a model's run and of its untrained twins' runs. :param scores: of a run's predictions."""
     of_model, *twins = (values_of_run(rows, scores(rows)) for rows in runs)
     return evidence_of(model, of_model, twins, memory, solved, recipe_of(runs[0]))
-
-
-def in_depth(rule: str, depth: int) -> str:
-    """Return "rdfs9", or "rdfs9, depth 2" for several facts."""
-    return rule if depth == 1 else f"{rule}, depth {depth}"
 
 
 def counterfactuals(model: str, values: Mapping[Place, Values], made: str) -> list[dict[str, Any]]:
@@ -253,7 +245,7 @@ class _Weighed:
         """Return the mean gain over each altered text, of all items that no shortcut solves."""
         values, over = self.evidence.values, {}
         for text in self.altered if self.items else ():
-            gains = [values[WHOLE][item] - values[text].get(item, np.nan) for item in self.items]
+            gains = [values[WHOLE][item] - values[text][item] for item in self.items]
             over[text] = self._mean(np.array(gains), f"over {text}")
         return over
 
