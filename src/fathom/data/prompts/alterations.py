@@ -42,7 +42,7 @@ from fathom.data.prompts.entailment import (
 )
 from fathom.data.prompts.nonce import excerpt_of
 from fathom.data.prompts.ontology import RULES, Patterns, with_article
-from fathom.data.queries import Query, QuerySet, cardinality_of
+from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Sentence, capitalized
 
 WHOLE = "whole"
@@ -110,10 +110,6 @@ class Premise(NamedTuple):
     plain: str
     paraphrased: str
 
-    def text(self, form: str) -> str:
-        """:param form: one of :data:`FORMS`."""
-        return self.paraphrased if form == PARAPHRASED else self.plain
-
 
 Roles = list[tuple[str, Premise]]
 """Premises with their roles, which are the same in all texts of an item."""
@@ -142,11 +138,9 @@ class Premises(NamedTuple):
 
     def texts(self) -> dict[str, Roles]:
         """Return the premises of each text that can be made."""
-        facts, second, of_other = (
-            _roles("fact", self.facts),
-            _roles("begins", self.second),
-            _roles("other", self.of_other),
-        )
+        facts = _roles("fact", self.facts)
+        second = _roles("begins", self.second)
+        of_other = _roles("other", self.of_other)
         made = {
             WHOLE: [*facts, *second],
             WITHOUT_FIRST: second,
@@ -202,7 +196,8 @@ def worded(roles: Roles, form: str, seed: str, others: Sequence[Premise], conclu
     if form == SHUFFLED:
         placed += [(_place(seed, f"fact of others {number}"), fact) for number, fact in enumerate(others)]
         placed.sort()
-    return " ".join([*(premise.text(form) for _, premise in placed), "Therefore,", conclusion])
+    texts = [premise.paraphrased if form == PARAPHRASED else premise.plain for _, premise in placed]
+    return " ".join([*texts, "Therefore,", conclusion])
 
 
 def _place(seed: str, role: str) -> float:
@@ -282,15 +277,8 @@ def argument_queries(
                     pattern = patterns.get(RULES[rule], {}).get(argument.name, "")
                     queries += _remembering(rule, argument, others, words, pattern, pairs)
                 if COUNTERFACTUAL in conclusions:
-                    untrue = (
-                        another
-                        for another in others
-                        if _is_unrelated(argument, another) and _is_unrelated(another, argument)
-                    )
-                    queries += _counterfactual(rule, argument, [*islice(untrue, pairs)], pairs)
-    golds = {rule: [gold for query in queries if query.relation == rule for gold in query.gold] for rule in rules}
-    relations = {rule: cardinality_of(golds[rule]) for rule in rules}
-    return pseudoword_queries(data, patterns, queries, relations, notes)
+                    queries += _counterfactual(rule, argument, others, pairs)
+    return pseudoword_queries(data, patterns, queries, rules, notes)
 
 
 def _combining(
@@ -359,23 +347,21 @@ def _remembering(
     item = argument.item
     right = argument.right | {item.query.subject, *item.query.gold}
     unrelated = [*islice((another for another in others if _is_unrelated(argument, another)), pairs)]
-    texts = {text: _roles("begins", premises) for text, premises in _second_premises(rule, item).items()}
+    texts = {text: _roles("begins", [premise]) for text, premise in _second_premises(rule, item).items()}
     of_other = _roles("other", [_own_second(rule, item, Z, W)])
     unknown, unknown_of_other = (_unknown(rule, item, words, *marks) for marks in ((X, Y), (Z, W)))
     texts |= {NOTHING: [], OTHER_SUBJECT: of_other}
     texts[SUBJECTS_EXCHANGED] = [*_roles("begins", [unknown]), *of_other, *_roles("other too", [unknown_of_other])]
     for pair in range(pairs):
-        also_right = {}
+        right_of = {}
         if unrelated:
             another = unrelated[pair % len(unrelated)]
             texts[ANOTHER_SECOND] = _roles("begins", [_own_second(rule, another.item)])
-            also_right = {ANOTHER_SECOND: {_own_id(rule, another)}}
+            right_of = {ANOTHER_SECOND: right | {_own_id(rule, another)}}
         for alteration, order, roles in in_orders(texts, PLAIN, ""):
             how = Wording(order=str(order))
             text = worded(roles, PLAIN, "", (), _conclusion(rule))
-            yield _query(
-                rule, argument, REMEMBERS, alteration, pair, text, right | also_right.get(alteration, set()), how
-            )
+            yield _query(rule, argument, REMEMBERS, alteration, pair, text, right_of.get(alteration, right), how)
         if REVERSED in needed(REMEMBERS, rule):
             above = item._replace(query=replace(item.query, subject=argument.name), pattern=pattern)
             text = worded(_roles("begins", [_own_second(rule, above)]), PLAIN, "", (), _conclusion(rule))
@@ -389,13 +375,13 @@ def _own_id(rule: str, argument: Argument) -> str:
     return phrase_of(argument.item.pattern) if rule == "rdfs7" else argument.item.query.subject
 
 
-def _second_premises(rule: str, item: RuleItem) -> dict[str, list[Premise]]:
+def _second_premises(rule: str, item: RuleItem) -> dict[str, Premise]:
     """Return premise 2 in the ontology's own names, by the text that states nothing else."""
     second = _own_second(rule, item)
     if rule in OF_PATTERN:
-        return {WHOLE: [second], NEGATED_SECOND: [denied(second)], VERB_SECOND: [doubted(second)]}
-    made = {how: _about(rule, item.query.subject, X, Y, how) for how in (NEGATED_SECOND, VERB_SECOND)}
-    return {WHOLE: [second]} | {how: [premise] for how, premise in made.items()}
+        return {WHOLE: second, NEGATED_SECOND: denied(second), VERB_SECOND: doubted(second)}
+    altered = {how: _about(rule, item.query.subject, X, Y, how) for how in (NEGATED_SECOND, VERB_SECOND)}
+    return {WHOLE: second} | altered
 
 
 def _unknown(rule: str, item: RuleItem, words: Collection[str], x: str, y: str) -> Premise:
@@ -406,9 +392,11 @@ def _unknown(rule: str, item: RuleItem, words: Collection[str], x: str, y: str) 
     return Premise(strange, strange)
 
 
-def _counterfactual(rule: str, argument: Argument, untrue: Sequence[Argument], pairs: int) -> Iterator[Query]:
-    for pair in range(pairs if untrue else 0):
-        another, item = untrue[pair % len(untrue)], argument.item
+def _counterfactual(rule: str, argument: Argument, others: Sequence[Argument], pairs: int) -> Iterator[Query]:
+    untrue = (another for another in others if _is_unrelated(argument, another) and _is_unrelated(another, argument))
+    drawn = [*islice(untrue, pairs)]
+    for pair in range(pairs if drawn else 0):
+        another, item = drawn[pair % len(drawn)], argument.item
         first = first_premise(rule, RuleWording(), item._replace(first=another.name))
         text = " ".join([*map(str, first), _own_second(rule, item).plain, "Therefore,", _conclusion(rule)])
         right = {*argument.right, *another.right, item.query.subject, *item.query.gold}

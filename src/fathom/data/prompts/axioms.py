@@ -144,7 +144,7 @@ def axiom_queries(
 ) -> QuerySet:
     """Return each item in each form, whole and altered, for each pair of pseudowords. :param items: by kind."""
     queries = [query for of_kind in items.values() for query in _of_items(of_kind, forms, pairs, seed)]
-    return pseudoword_queries(data, patterns, queries, dict.fromkeys(items, "1:N"))
+    return pseudoword_queries(data, patterns, queries, items)
 
 
 def _of_items(items: Sequence[AxiomItem], forms: Sequence[str], pairs: int, seed: int) -> Iterator[Query]:

@@ -50,9 +50,8 @@ REMEMBERED = "remembered"
 CONJUNCTION = "conjunction"
 """TokenStart of a learnt token that no memorising task has learnt."""
 PATTERNS = "patterns"
-"""Name of the candidate set of sentence patterns."""
+"""Name of the candidate set of sentence patterns: the words between subject and object of all properties."""
 SUBSETS = ("train", "dev", "test")
-_SPACES = {"rdfs5": PROPERTIES, "rdfs7": PATTERNS}
 OF_PATTERN = ("rdfs2", "rdfs3", "rdfs7")
 """Rules whose P2 is a property's sentence pattern."""
 _TASK_OF_H = {"rdfs2": "type", "rdfs3": "type", "rdfs5": "subPropertyOf", "rdfs9": "type", "rdfs11": "subClassOf"}
@@ -198,7 +197,7 @@ def second_premises(
 
 def space_of(rule: str) -> str:
     """Return the name of the conclusions' candidate set."""
-    return _SPACES.get(rule, CLASSES)
+    return {"rdfs5": PROPERTIES, "rdfs7": PATTERNS}.get(rule, CLASSES)
 
 
 def text_of(rule: str, stated: str, wording: RuleWording, item: RuleItem) -> str:
@@ -234,9 +233,9 @@ def _queryset(
     """
     whole = data.whole or data
     tested = {query.id for query in data.queries}
-    held_out = {subset: whole.subsets.get(subset, frozenset()) - tested for subset in SUBSETS}
+    ids_of = {subset: whole.subsets.get(subset, frozenset()) - tested for subset in SUBSETS} | {"test": tested}
     if folded := any(FOLD in query.groups for query in data.queries):
-        held_out = {"train": frozenset(query.id for query in whole.queries), "dev": frozenset()}
+        ids_of |= {"train": {query.id for query in whole.queries}, "dev": set()}
     queries: list[Query] = []
     subsets: dict[str, list[str]] = {subset: [] for subset in SUBSETS}
     notes: list[str] = []
@@ -244,8 +243,7 @@ def _queryset(
         fitting, left_out = items(whole, patterns, rule)
         notes += left_out
         for subset in SUBSETS:
-            in_subset = tested if subset == "test" else held_out[subset]
-            members = [item for item in fitting if item.query.id in in_subset]
+            members = [item for item in fitting if item.query.id in ids_of[subset]]
             drawn = [
                 (item, pair)
                 for pair in range(pairs)
@@ -257,9 +255,7 @@ def _queryset(
                 made = [replace(query, id=f"{query.id}/{subset}") for query in made]
             queries += made
             subsets[subset] += [query.id for query in made]
-    golds = {rule: [gold for query in queries if query.relation == rule for gold in query.gold] for rule in rules}
-    relations = {rule: cardinality_of(golds[rule]) for rule in rules}
-    queryset = pseudoword_queries(data, patterns, queries, relations, notes)
+    queryset = pseudoword_queries(data, patterns, queries, rules, notes)
     return replace(queryset, subsets={subset: frozenset(ids) for subset, ids in subsets.items()})
 
 
@@ -267,18 +263,21 @@ def pseudoword_queries(
     data: QuerySet,
     patterns: Patterns,
     queries: Sequence[Query],
-    relations: Mapping[str, str],
+    relations: Iterable[str],
     notes: Sequence[str] = (),
 ) -> QuerySet:
-    """Return *queries* about an ontology with their candidates. :param relations: cardinality by name."""
+    """Return *queries* about an ontology with their candidates. :param relations: names, also without a query."""
     whole = data.whole or data
-    spaces = {**whole.candidates, **data.candidates, PATTERNS: pattern_space(patterns)}
+    phrases = (phrase_of(pattern) for of_task in patterns.values() for pattern in of_task.values())
+    names = tuple(dict.fromkeys(phrase for phrase in phrases if phrase))
+    spaces = {**whole.candidates, **data.candidates, PATTERNS: CandidateSet(PATTERNS, names, names)}
+    golds = {name: [gold for query in queries if query.relation == name for gold in query.gold] for name in relations}
     used = {query.candidates for query in queries}
     return replace(
         whole,
         queries=tuple(queries),
         candidates={name: space for name, space in spaces.items() if name in used},
-        relations={name: Relation(name, name, (), cardinality) for name, cardinality in relations.items()},
+        relations={name: Relation(name, name, (), cardinality_of(answers)) for name, answers in golds.items()},
         subsets={},
         notes=(*whole.notes, *notes),
         whole=None,
@@ -309,13 +308,6 @@ def _query(
         groups=groups | {name: how for name, how in premises.items() if how is not None},
         sentences=(Sentence(text_of(rule, stated, wording, item)),),
     )
-
-
-def pattern_space(patterns: Patterns) -> CandidateSet:
-    """Return the candidates of patterns: the words between subject and object of all properties."""
-    phrases = (phrase_of(pattern) for of_task in patterns.values() for pattern in of_task.values())
-    names = tuple(dict.fromkeys(phrase for phrase in phrases if phrase))
-    return CandidateSet(PATTERNS, names, names)
 
 
 _NOTHING = RuleItem(Query("", "", "", "", (), "", sentences=(Sentence(""),)), (), "", "a")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -54,8 +54,4 @@ def excerpt_of(data: QuerySet, patterns: Patterns) -> set[str]:
     names = (name for space in data.candidates.values() for name in space.names)
     subjects = (query.subject for query in data.queries)
     texts = (text for of_task in patterns.values() for text in of_task.values())
-    return _words(chain(names, subjects, texts))
-
-
-def _words(texts: Iterable[str]) -> set[str]:
-    return {word for text in texts for word in re.findall(r"\w+", text.casefold())}
+    return {word for text in chain(names, subjects, texts) for word in re.findall(r"\w+", text.casefold())}
