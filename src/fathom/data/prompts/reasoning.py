@@ -66,12 +66,10 @@ class Cutter:
 
     def _cut(self, reply: str, opened: bool) -> Cut:
         """:param opened: the prompt ends with the start sign."""
-        kept, rest, cut = "", reply, False
-        first, last = rest.find(self._begin), rest.find(self._end)
-        if last >= 0 and (first < 0 or last < first):
-            rest, cut = rest[last + len(self._end) :], True
-        elif opened and last < 0 and first < 0:
-            return Cut("", True, True)
+        first, last = reply.find(self._begin), reply.find(self._end)
+        ended_first = last >= 0 and (first < 0 or last < first)
+        started = ended_first or (opened and first < 0)
+        kept, rest, cut = "", f"{self._begin}{reply}" if started else reply, False
         while True:
             before, begun, inside = rest.partition(self._begin)
             kept += before
