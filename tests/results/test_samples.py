@@ -136,7 +136,10 @@ def test_every_table_says_what_its_intervals_are_of(tmp_path, fathom):
     [
         ("relation", "The result holds for other relations like these."),
         ("relation and subject", "The result holds for other relations and subjects like these."),
-        ("fact within relation", "The result holds for other facts of these relations; it says nothing of other relations."),
+        (
+            "fact within relation",
+            "The result holds for other facts of these relations; it says nothing of other relations.",
+        ),
         ("relation and seed", "The result holds for other relations like these, and for other seeds."),
         (
             "relation and subject and seed",
@@ -144,7 +147,8 @@ def test_every_table_says_what_its_intervals_are_of(tmp_path, fathom):
         ),
         (
             "subject within relation and seed",
-            "The result holds for other subjects of these relations, and for other seeds; it says nothing of other relations.",
+            "The result holds for other subjects of these relations, and for other seeds; "
+            "it says nothing of other relations.",
         ),
     ],
 )
