@@ -107,6 +107,7 @@ benchmark: install-test-slow
 	$(BIN)/python benchmarks/speed.py
 
 # Every data set of the catalogue that is in DATA, compared with an independent parse; FETCH=1 fetches those with an address.
+# Then the presets of papers, to their end, by untrained models.
 published: install-test
 	FATHOM_DATA=$(DATA) $(BIN)/python benchmarks/run.py published $(if $(FETCH),--fetch)
 	FATHOM_DATA=$(DATA) $(BIN)/python benchmarks/run.py presets

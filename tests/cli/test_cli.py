@@ -266,18 +266,6 @@ def test_ctrl_c_is_one_line(fathom, causal, tmp_path, monkeypatch):
     assert "kept" not in err
 
 
-@pytest.mark.parametrize(
-    ("probe", "flag"),
-    [("choice", "--reply-tokens=5"), ("choice", "--replies=strict"), ("statement", "--requests-per-minute=3")],
-)
-def test_options_of_servers_are_refused_for_models_loaded_here(fathom, causal, tmp_path, probe, flag):
-    """Also by an estimate."""
-    asked = ("probe", probe, "--model", causal, *ASK, "--out", tmp_path / "r", flag)
-    for further in ((), ("--dry-run",)):
-        code, _, err = fathom(*asked, *further)
-        assert (code, flag.partition("=")[0] in err, "--server" in err) == (2, True, True), err
-
-
 def test_metrics_of_nothing(fathom, tmp_path):
     code, _, err = fathom("metrics", tmp_path)
     assert code == 2

@@ -284,18 +284,6 @@ def test_dry_run_estimates_the_runs_that_are_left(fathom: Command, plan: Path, t
     assert rows[0]["minutes"] is None
 
 
-def test_a_dry_run_refuses_runs_that_would_fail(fathom: Command, plan: Path, tmp_path: Path) -> None:
-    """A tokenizer that cannot be read fails one of two runs; the table shows both, and scripts get exit code 2."""
-    (tmp_path / "empty").mkdir()
-    runs = "  good: {probe: statement, models: a, data: capitals}\n"
-    only(plan, runs + f"  bad: {{probe: statement, models: a, data: capitals, tokenizer: {tmp_path / 'empty'}}}")
-    code, printed, log = fathom("plan", plan, "--out", tmp_path / "out", "--dry-run", "--format", "json")
-    assert code == 2
-    assert mentioned(log, "1 of 2 runs would fail", "bad/a/capitals")
-    states = {row["run"]: row["state"] for row in json.loads(printed)["plan"]}
-    assert states == {"good/a/capitals": "to be made", "bad/a/capitals": "would fail"}
-
-
 def test_exclusive_runs_are_timed_and_not_shared(plan: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     runs = "  t: {probe: statement, models: a, data: capitals, exclusive: true, repeats: 2, matrix: {limit: [5, 10]}}"

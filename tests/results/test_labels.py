@@ -119,6 +119,22 @@ def test_a_label_and_its_id_are_one_run(fathom, run: Path, tmp_path: Path) -> No
     assert manifest["identity"]["options"]["relations"] == ["http://w/P36"]
 
 
+def test_a_label_of_a_relation_that_only_another_split_has(tmp_path: Path) -> None:
+    """Labels are those of the split that is asked, which has the relation r2 alone."""
+    import fathom as package
+    from fathom.data.selection.filters import narrow
+    from fathom.data.selection.options import Selection
+
+    for split, relation in (("train", "r2"), ("test", "r1")):
+        lines = [f"{head}\t{relation}\t{tail}" for head, tail in (("a", "b"), ("b", "c"), ("c", "a"))]
+        (tmp_path / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "entity2text.txt").write_text("a\tone\nb\ttwo\nc\tthree\n")
+    (tmp_path / "relation2text.txt").write_text("r1\tnext to\nr2\tthird from\n")
+    found = narrow(package.read_data(tmp_path), Selection(split="train", relations=("third from",)))
+    assert len(found.pool) == 3
+    assert {query.relation for query in found.pool.queries()} == {"r2"}
+
+
 def test_marks_of_a_picture_have_labels(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra report")
     names = ["http://w/P36", "P30"]

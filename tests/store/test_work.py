@@ -24,10 +24,11 @@ def test_queries_that_finished_shards_amount_to() -> None:
 
 
 def test_relations_that_are_missing() -> None:
-    assert WORK.lacking([]) == "relations missing: P6, P19, P36"
-    assert WORK.lacking(["0"]) == "relations missing: P19, P36; incomplete: P6 (50% done)"
-    assert WORK.lacking(["0", "1"]) == "relations missing: P36; incomplete: P19 (25% done)"
-    assert WORK.lacking(["0", "1", "2"]) == ""
+    assert WORK.lacking([], {}) == "relations missing: P6, P19, P36"
+    assert WORK.lacking([], {"P19": "place of birth"}) == "relations missing: P6, place of birth, P36"
+    assert WORK.lacking(["0"], {}) == "relations missing: P19, P36; incomplete: P6 (50% done)"
+    assert WORK.lacking(["0", "1"], {}) == "relations missing: P36; incomplete: P19 (25% done)"
+    assert WORK.lacking(["0", "1", "2"], {}) == ""
 
 
 def test_an_unfinished_run_names_its_relations(tmp_path: Path) -> None:

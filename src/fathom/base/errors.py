@@ -48,10 +48,6 @@ class BadInput(FathomError):
         super().__init__("\n".join(self.faults))
 
 
-class NotEstimated(BadInput):
-    """A run that can be made, but its time cannot be estimated."""
-
-
 def refuse(faults: Iterable[str]) -> None:
     """:raises BadInput: there are faults, each listed once."""
     if unique := list(dict.fromkeys(faults)):

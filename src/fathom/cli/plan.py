@@ -113,14 +113,13 @@ def plan(options: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> N
         plan = _read_plan(options)
         plan = plan.only(options.only) if options.only else plan
     if options.dry_run:
-        from fathom.plans.forecast import forecast_table, refuse_failing
+        from fathom.plans.forecast import forecast_table
 
         with shown("estimating runs") as progress:
             table = forecast_table(plan, out, progress)
         printed.show([table])
         for line in (*plan.missing, *plan.skipped):
             say(line, err=printed.is_for_programs)
-        refuse_failing(table)
         return
     with starting("loading libraries"):
         from fathom.plans.execution import REPORT, carry_out, write_report

@@ -78,14 +78,12 @@ def _command(study: Study) -> Callable[..., None]:
 
         options = _options(study, free)
         with starting(f"{study.name} study: loading libraries"):
-            from fathom.plans.forecast import forecast_study, refuse_failing
+            from fathom.plans.forecast import forecast_study
 
             import_module(study.module)
         if typed.dry_run:
             with shown("estimating runs") as progress:
-                table = forecast_study(study, typed.models, typed.data, options, typed.out, progress)
-            typed.show([table])
-            refuse_failing(table)
+                typed.show([forecast_study(study, typed.models, typed.data, options, typed.out, progress)])
             return
         loaders = [(name, partial(open_model, name, options=options)) for name in typed.models]
         _show(study, study.analyse(loaders, typed.data, options, typed.out, line), typed)

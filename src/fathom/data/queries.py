@@ -226,7 +226,7 @@ class QuerySet:
 
     @cached_property
     def relation_labels(self) -> dict[str, str]:
-        """Return the labels of :func:`relation_labels`."""
+        """Return labels by id, of relations whose ids are addresses."""
         return relation_labels({id_: relation.name for id_, relation in self.relations.items()})
 
     def labels_of(self, relations: Iterable[str]) -> list[str]:

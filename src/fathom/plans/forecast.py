@@ -7,9 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fathom.base.errors import BadInput, NotEstimated, refuse
+from fathom.base.errors import BadInput
 from fathom.base.progress import Progress, unseen
-from fathom.base.reading import first_few
 from fathom.plans.file import Plan
 from fathom.plans.record import changed_steps, check_needs, read_record
 from fathom.plans.steps import Opened, ProbeStep, Step
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from fathom.probes.options import ProbeOptions
     from fathom.probes.run.forecast import Forecaster
 
-FINISHED, CHANGED, REFUSED = "finished", "changed: needs --redo", "would fail"
+FINISHED, CHANGED = "finished", "changed: needs --redo"
 
 
 class RunState(NamedTuple):
@@ -112,12 +111,6 @@ def forecast_study(
     return forecast_steps(steps, study.name, forecaster, progress, study.bounds)
 
 
-def refuse_failing(table: Table) -> None:
-    """:raises BadInput: an estimate found that runs would fail; its notes say why."""
-    runs = [str(row["run"]) for row in table.objects() if row["state"] == REFUSED]
-    refuse([f"{len(runs)} of {len(table.rows)} runs would fail: {first_few(runs)}"] * bool(runs))
-
-
 def _table(
     states: Sequence[RunState],
     title: str,
@@ -142,9 +135,7 @@ def _table(
             if step.work not in estimates:
                 estimates[step.work] = step.forecast(opened, forecaster)
         except BadInput as error:
-            is_refused = not isinstance(error, NotEstimated)
-            rows[run] |= {"state": REFUSED} if is_refused else {}
-            notes[f"{run} {'would fail' if is_refused else 'is not estimated'}: {error}"] = None
+            notes[f"{run} is not estimated: {error}"] = None
             continue
         found = estimates[step.work]
         notes |= dict.fromkeys(f"assumed: {note}" for note in found.assumes)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fathom.base.errors import BadInput
-from fathom.base.options import Group, group_of
 from fathom.data.fetch_model import folder_or_name
 from fathom.engine.models.model_files import content_hash
 from fathom.engine.models.options import ServerOptions
@@ -35,7 +33,6 @@ def open_model(name: str, options: ProbeOptions) -> Model | ChatServer | Likelih
     if not isinstance(options, ServerOptions) or options.server is None:
         from fathom.engine.models.loading import load
 
-        _refuse_asking(options)
         return load(name, **_loading(options))
     tokenizer = served_tokenizer(name, options)
     if isinstance(options, ServedOptions) and tokenizer is None:
@@ -62,7 +59,6 @@ def open_shape(name: str, options: ProbeOptions) -> LocalModel | EncoderDecoder:
     """Make a model of the shape of a named one without reading its weights. :raises BadInput: there is none."""
     from fathom.engine.models.loading import load_shape
 
-    _refuse_asking(options)
     unread = {"device_map", "quantize", "allow_pickle"}
     return load_shape(name, **{key: value for key, value in _loading(options).items() if key not in unread})
 
@@ -102,8 +98,6 @@ def check_loaded(model: AnyModel, options: ProbeOptions) -> None:
 
     if ignored := "--server" if is_served(options) else _loading_flags(options):
         raise BadInput(f"{ignored}: the model is loaded already; give its name or folder instead")
-    if model.tokenizer is not None and not isinstance(model, LikelihoodServer):
-        _refuse_asking(options)
     if model.tokenizer is None and not isinstance(options, ServedOptions):
         raise BadInput("a chat server only writes, this probe needs likelihoods or states: use choice, generation")
     if isinstance(model, LikelihoodServer) and not isinstance(options, LikelihoodOptions):
@@ -154,14 +148,6 @@ def _refuse_loading(options: ProbeOptions) -> None:
         raise BadInput(f"{ignored}: only for models loaded here; remove them, or --server")
 
 
-def _refuse_asking(options: ProbeOptions) -> None:
-    """:raises BadInput: options on how to ask a server, for a model that is loaded here."""
-    kind = type(options)
-    of_servers = (name for name in kind.model_fields if group_of(kind, name) is Group.SERVER)
-    if ignored := _changed(options.model_dump(include=set(of_servers)), kind.model_construct()):
-        raise BadInput(f"{ignored}: only for a model that a server runs; remove them, or give --server")
-
-
 def _loading(options: ProbeOptions) -> dict[str, Any]:
     """Return the arguments of :func:`fathom.engine.models.loading.load`."""
     adapter = options.adapter or ""
@@ -170,11 +156,6 @@ def _loading(options: ProbeOptions) -> dict[str, Any]:
 
 
 def _loading_flags(options: ProbeOptions) -> str:
-    return _changed(_loading(options), type(options).model_construct())
-
-
-def _changed(values: Mapping[str, Any], defaults: ProbeOptions) -> str:
-    """Return the flags of options that differ from their defaults."""
-    usual = defaults.model_dump() | _loading(defaults)
-    changed = [name for name, value in values.items() if value != usual[name]]
+    defaults = _loading(type(options).model_construct())
+    changed = [name for name, value in _loading(options).items() if value != defaults[name]]
     return ", ".join(f"--{name.replace('_', '-')}" for name in changed)

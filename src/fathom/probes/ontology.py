@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fathom.base.errors import BadInput, NotEstimated, refuse
+from fathom.base.errors import BadInput, refuse
 from fathom.base.options import EVERYTHING, FOLDS, typed
 from fathom.base.progress import Progress
 from fathom.base.reading import Faults, read_json_lines, stands
@@ -137,7 +137,7 @@ class OntologyProbe(SlotProbe):
 
     def count_texts(self, shard: str) -> int:
         if self.options.soft:
-            raise NotEstimated("--soft: the time of training templates cannot be estimated")
+            raise BadInput("--soft: the time of training templates cannot be estimated")
         return super().count_texts(shard)
 
     def resolved(self) -> Facts:

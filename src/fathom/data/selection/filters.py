@@ -93,7 +93,7 @@ def select(
 
 def narrow(data: QuerySet, options: BasicSelectionOptions) -> NarrowedData:
     """Apply all filters that need no tokenizer, but for the limit. :raises BadInput: as for :func:`select`."""
-    source, selection = data, with_relation_ids(data, Selection.from_options(options))
+    source, selection = data, Selection.from_options(with_relation_ids(data, options))
     data, faults = _of_split(data, selection)
     data, one_way = _in_directions(data, selection.directions)
     faults += one_way
@@ -302,9 +302,13 @@ def _with_listed(data: QuerySet, file: str) -> QuerySet:
 
 
 def with_relation_ids(data: QuerySet, options: OptionsT) -> OptionsT:
-    """Return options with the ids of their relations, each given by its id or by a label that no other relation has."""
-    alone = {label: ids[0] for label, ids in _ids_by_label(data).items() if len(ids) == 1}
-    ids = tuple(name if name in data.relations else alone.get(name, name) for name in options.relations)
+    """Return options with the ids of their relations.
+
+    Each is given by its id or by a label that no other relation of the split has.
+    """
+    of_split, _ = _of_split(data, Selection.from_options(options)) if options.relations else (data, [])
+    alone = {label: ids[0] for label, ids in _ids_by_label(of_split).items() if len(ids) == 1}
+    ids = tuple(name if name in of_split.relations else alone.get(name, name) for name in options.relations)
     return options.model_copy(update={"relations": ids}) if ids != options.relations else options
 
 
