@@ -513,7 +513,6 @@ def write_picture(
     """Write a picture in the format of the file's ending. The same picture gives the same bytes.
 
     :param labels: as in :func:`save`.
-
     :raises BadInput: another ending than those of :data:`PICTURES`, or a file is in the way.
     :raises MissingExtra: matplotlib is not installed.
     """

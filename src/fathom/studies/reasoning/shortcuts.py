@@ -31,7 +31,8 @@ class AskedText(NamedTuple):
     """A text with its candidates.
 
     :param item: what the whole and the altered texts share.
-    :param names: of the candidates. :param right: names of other correct answers among them.
+    :param names: of the candidates.
+    :param right: names of other correct answers among them.
     """
 
     place: Place
