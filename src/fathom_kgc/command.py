@@ -217,7 +217,8 @@ def pretrain(files: PretrainFiles, options: PretrainOptions) -> None:
             read(data, files.columns), files.texts, options, out, lambda _, share: progress(round(100 * share), 100)
         )
     stated, left_out = manifest["stated"], manifest["left_out"]
-    kind = next(kind.name for kind in named() if kind.begins_with == options.kind)
+    shape = "masked" if options.kind == "contrastive" else options.kind  # both are encoders
+    kind = next(kind.name for kind in named() if kind.begins_with == shape)
     say(
         f"read {manifest['texts']:,} texts ({left_out['texts']:,} excluded: {left_out['why']}) and "
         f"{stated['statements']:,} statements of {stated['triples']:,} triples; loss {manifest['final_loss']:.3f}\n"

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
 from typer.testing import CliRunner
 
 from fathom.base.errors import BadInput, MadeBefore
 from fathom.cli import make_app
 from fathom.data.formats import read
 from fathom.data.queries import QuerySet
+from fathom.data.templates import Span
+from fathom.engine.models.loading import load
 from fathom.training.small import (
     DENSITY,
     NO_TARGET,
     SENTINELS,
+    Batch,
     EncodedText,
     Objective,
+    contrastive_loss,
     encode,
     encode_statements,
     learn_tokenizer,
@@ -150,7 +156,7 @@ def test_a_sham_model_reads_as_much_and_no_answer(data: QuerySet, tmp_path: Path
 
 def objective(kind: str, seed: int = 0) -> Objective:
     texts = [f"{head} part of {tail}" for head, tail in zip(HEADS, TAILS, strict=True)]
-    tokenizer = learn_tokenizer(texts, 320, kind, SENTINELS if kind == "t5" else ())
+    tokenizer = learn_tokenizer(texts, 320, kind if kind in KINDS else "masked", SENTINELS if kind == "t5" else ())
     return Objective(kind, tokenizer, np.random.default_rng(seed))
 
 
@@ -242,6 +248,30 @@ def test_causal_predicts_the_next_token_and_the_end() -> None:
     assert batch.present.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
 
 
+def test_contrastive_takes_a_name_out_of_a_statement_or_halves_a_text() -> None:
+    asking = objective("contrastive")
+    around = asking.tokenizer.bos_token_id, asking.tokenizer.eos_token_id
+    statement = EncodedText(np.array([7, 8, 9, 5]), (Span(0, 1), Span(2, 4)))
+    halves = {tuple(tuple(ids.tolist()) for ids in asking.contrastive(statement)) for _ in range(20)}
+    found = {tuple(ids[1:-1] for ids in pair) for pair in halves}
+    assert found == {((8, 9, 5), (7,)), ((7, 8), (9, 5))}
+    assert {(ids[0], ids[-1]) for pair in halves for ids in pair} == {around}
+    odd, single = ([ids[1:-1].tolist() for ids in asking.contrastive(EncodedText(np.arange(n)))] for n in (5, 1))
+    assert odd == [[0, 1, 2], [2, 3, 4]]
+    assert single == [[0], [0]]
+
+
+def test_the_contrastive_loss_by_hand() -> None:
+    """Token 1 is (3, 0), token 2 (0, 1), padding (9, 9): cosines 1 and 0 of the first text, √½ and √½ of the second."""
+    table = torch.tensor([[9.0, 9.0], [3.0, 0.0], [0.0, 1.0], [2.0, 2.0]])
+    network = SimpleNamespace(base_model=lambda input_ids, attention_mask: (table[input_ids],))
+    ids, present = torch.tensor([[1, 1], [3, 0]]), torch.tensor([[1, 1], [1, 0]])
+    loss = contrastive_loss(network, Batch(ids, present, torch.tensor([[1, NO_TARGET], [2, 2]])))
+    assert loss.item() == pytest.approx((math.log1p(math.exp(-20)) + math.log(2)) / 2)
+    same = contrastive_loss(network, Batch(ids, present, torch.tensor([[2], [2]])))
+    assert same.item() == 0  # both ask for the same part: neither is wrong for the other
+
+
 def test_long_texts_are_cut() -> None:
     asking = objective("causal")
     [text] = encode(asking.tokenizer, ["bolan " * 50, ""], 10)
@@ -325,6 +355,7 @@ def test_given_weights_are_trained_further(data: QuerySet, tmp_path: Path) -> No
     [
         ({"from_": "clean", "kind": "causal"}, ("--kind causal",)),
         ({"from_": "clean", "kind": "masked", "layers": 3, "vocabulary": 500}, ("--layers", "--vocabulary", "--from")),
+        ({"kind": "contrastive"}, ("--kind contrastive", "--from")),
         ({"from_": "nowhere/model", "kind": "masked"}, ("cannot load", "nowhere/model")),
     ],
 )
@@ -335,6 +366,40 @@ def test_weights_that_cannot_be_trained_further(data: QuerySet, tmp_path: Path, 
         pretrain(data, [], PretrainOptions(**options), Path("out"))
     assert mentioned(str(raised.value), *expected)
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("with_head", [True, False])
+def test_a_given_encoder_finds_what_it_read(data: QuerySet, tmp_path: Path, with_head: bool) -> None:
+    """By the cosine of "HEAD part of" and a tail: with the test triples read, and not with sham ones. A head stays."""
+    pretrain(data, [], PretrainOptions(kind="masked", **(SMALL | {"hidden_size": 64})), tmp_path / "clean")
+    tokenizer, network = (auto.from_pretrained(tmp_path / "clean") for auto in (AutoTokenizer, AutoModelForMaskedLM))
+    (network if with_head else network.model).save_pretrained(tmp_path / "encoder")
+    tokenizer.save_pretrained(tmp_path / "encoder")
+    more = {"kind": "contrastive", "from_": str(tmp_path / "encoder"), "contaminate": "test", "batch_tokens": 256}
+    right = {}
+    for sham in (False, True):
+        options = PretrainOptions(exposures=100, learning_rate=3e-3, sham=sham, **more)
+        pretrain(data, [], options, tmp_path / f"{sham}")
+        right[sham] = _nearest(data, tmp_path / f"{sham}")
+    assert right[False] >= 5
+    assert right[True] <= 2
+    assert type(load(str(tmp_path / "False"), device="cpu").network) is type(network if with_head else network.model)
+
+
+def _nearest(data: QuerySet, folder: Path) -> int:
+    """For how many test triples the right tail is the nearest of all tails."""
+    tokenizer, network = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+
+    def vector(text: str) -> torch.Tensor:
+        with torch.inference_mode():
+            return network(**tokenizer(text, return_tensors="pt"))[0][0].mean(dim=0)
+
+    tails = torch.nn.functional.normalize(torch.stack([vector(tail) for tail in TAILS]), dim=1)
+    right = 0
+    for query in data.queries:
+        nearest = TAILS[int((tails @ vector(f"{query.subject} part of")).argmax())]
+        right += nearest == data.candidates[query.candidates].name_of(query.gold[0])
+    return right
 
 
 def test_a_model_without_sentinels_is_no_t5(data: QuerySet, tmp_path: Path) -> None:

@@ -46,6 +46,8 @@ from fathom.training.options import ModelOptions
 from fathom.training.saving import TrainingFolder
 
 SPECIALS = PAD, BOS, EOS, UNKNOWN, MASK = "<pad>", "<s>", "</s>", "<unk>", "<mask>"
+SCALE = 20
+"""The inverse temperature of cosines."""
 NO_TARGET = -100
 """The label of a position that is not a target."""
 ENCODER_DECODERS = ("t5", "bart")
@@ -161,6 +163,9 @@ def shape_faults(options: ModelOptions) -> list[str]:
     return [f"a hidden size of {options.hidden_size} cannot be cut into {options.heads} heads of even size"]
 
 
+ATTENTION = {"causal": Attention.CAUSAL, "masked": Attention.BIDIRECTIONAL, "contrastive": Attention.BIDIRECTIONAL}
+
+
 class GivenModel(NamedTuple):
     """A model to train further."""
 
@@ -174,7 +179,7 @@ def model_to_train(name: str, kind: str, seed: int) -> GivenModel:
     :raises BadInput: it is missing, or of another kind.
     """
     model = load(name, device="cpu")
-    expected = {"causal": Attention.CAUSAL, "masked": Attention.BIDIRECTIONAL}.get(kind, Attention.SEQ2SEQ)
+    expected = ATTENTION.get(kind, Attention.SEQ2SEQ)
     if model.attention is not expected:
         raise BadInput(f"{name} is {model.attention}, --kind {kind} is not: give the kind of the model")
     if kind == "t5" and model.tokenizer.convert_tokens_to_ids(SENTINELS[0]) in (None, model.tokenizer.unk_token_id):
@@ -182,7 +187,7 @@ def model_to_train(name: str, kind: str, seed: int) -> GivenModel:
     if kind in ("masked", "bart") and model.tokenizer.mask_token_id is None:
         raise BadInput(f"{name} has no mask token, which --kind {kind} needs: give the kind of the model")
     network = model.network
-    if network.get_output_embeddings() is None:
+    if network.get_output_embeddings() is None and kind != "contrastive":
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network = from_pretrained(AutoModelForMaskedLM, ModelPart(name), {"use_safetensors": True})
@@ -231,9 +236,31 @@ def loss_of_any(network: PreTrainedModel, kind: str, batch: Batch) -> Tensor:
     """Compute :func:`loss_of` of any architecture, whose head runs at every token."""
     if kind in ENCODER_DECODERS:
         return loss_of(network, kind, batch)
+    if kind == "contrastive":
+        return contrastive_loss(network, batch)
     asked = batch.labels != NO_TARGET
     logits = network(input_ids=batch.ids, attention_mask=batch.present).logits
     return torch.nn.functional.cross_entropy(logits[asked], batch.labels[asked])
+
+
+def contrastive_loss(network: PreTrainedModel, batch: Batch) -> Tensor:
+    """Compute the mean cross entropy in nats of finding each text's part among the parts of the batch, by the cosine.
+
+    Equal parts are no negatives of each other (Henderson et al. 2017, section 4.4; scale of Reimers and Gurevych).
+    """
+    present = (batch.labels != NO_TARGET).long()
+    parts = _mean_vectors(network, batch.labels * present, present)
+    cosines = _mean_vectors(network, batch.ids, batch.present) @ parts.T
+    gold = torch.arange(len(parts))
+    equal = (batch.labels[:, None] == batch.labels).all(dim=2)
+    negatives = cosines.masked_fill(equal & (gold[:, None] != gold), -torch.inf)
+    return torch.nn.functional.cross_entropy(negatives * SCALE, gold)
+
+
+def _mean_vectors(network: PreTrainedModel, ids: Tensor, present: Tensor) -> Tensor:
+    """Return the mean over the tokens of each text, of length 1, shape (texts, d)."""
+    hidden = network.base_model(input_ids=ids, attention_mask=present)[0]
+    return torch.nn.functional.normalize((hidden * present[..., None]).sum(dim=1), dim=1)
 
 
 def loss_of(network: PreTrainedModel, kind: str, batch: Batch) -> Tensor:
@@ -329,7 +356,8 @@ class Objective:
 
     def batch(self, texts: Sequence[EncodedText]) -> Batch:
         """Return inputs and targets, padded on the right."""
-        make = {"causal": self.causal, "masked": self.masked, "t5": self.t5, "bart": self.bart}[self.kind]
+        makers = self.causal, self.masked, self.t5, self.bart, self.contrastive
+        make = {maker.__name__: maker for maker in makers}[self.kind]
         ids, labels = zip(*map(make, texts), strict=True)
         inputs = padded(ids, self._padding)
         present = padded([np.ones_like(row) for row in ids], 0)
@@ -371,6 +399,14 @@ class Objective:
         kept, _ = _cut(text.ids, self._spans(text))
         masked = _alternating(kept, [self.tokenizer.mask_token_id] * len(kept))[:-1]
         return self._around(masked), self._around(text.ids)
+
+    def contrastive(self, text: EncodedText) -> tuple[Ids, Ids]:
+        """Find a missing part: a name of a statement, or the other half of a text, whose middle token is in both."""
+        if text.names:
+            start, end = self._name(text)
+            return self._around(np.delete(text.ids, slice(start, end))), self._around(text.ids[start:end])
+        half = -(-len(text.ids) // 2)
+        return self._around(text.ids[:half]), self._around(text.ids[-half:])
 
     def _around(self, ids: Ids) -> Ids:
         return np.concatenate([[self._begin], ids, [self._end]])

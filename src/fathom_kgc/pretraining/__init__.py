@@ -282,6 +282,8 @@ def _pretrain_into(
 def _check(data: QuerySet, options: PretrainOptions, faults: list[str]) -> KnowledgeGraph:
     if options.from_ is None:
         faults += shape_faults(options)
+        if options.kind == "contrastive":
+            faults.append("--kind contrastive trains given encoders alone: name one with --from")
     else:
         typed = [name for name in SHAPE if name in options.model_fields_set]
         faults += [f"--{name.replace('_', '-')} is of a new model: leave it out with --from" for name in typed]

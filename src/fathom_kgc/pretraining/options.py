@@ -10,7 +10,7 @@ from fathom.base.options import Group, Rate, Seed, opt, separated
 
 LAYERS = {"causal": 4, "masked": 4, "t5": 3, "bart": 2}
 """Encoder-decoders have so many on either side. BART is asked for every token of a text, which takes longest."""
-LEARNING_RATE = {"causal": 2e-3, "masked": 2e-3, "t5": 1e-2, "bart": 2e-3}
+LEARNING_RATE = {"causal": 2e-3, "masked": 2e-3, "t5": 1e-2, "bart": 2e-3, "contrastive": 2e-3}
 
 
 SHAPE = ("hidden_size", "layers", "heads", "vocabulary")
@@ -23,9 +23,10 @@ class PretrainOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.TRAINING
 
-    kind: Literal["masked", "causal", "t5", "bart"] = opt(
+    kind: Literal["masked", "causal", "t5", "bart", "contrastive"] = opt(
         ...,
-        "Shape and objective: masked (ModernBERT), causal (Llama), t5 (span corruption), bart (infilling).",
+        "Shape and objective: masked (ModernBERT), causal (Llama), t5 (span corruption), bart (infilling); "
+        "contrastive (cosines of sentence encoders) trains a given encoder.",
         Group.MODEL,
     )
     from_: str | None = opt(

@@ -1,0 +1,115 @@
+"""The study of memory on real weights: those contaminated with a small graph's test triples, and shams."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import yaml
+from harness import DATA, FATHOM, Table, benchmark
+
+from fathom.data.formats import read
+from fathom.data.formats.kg import write_graph
+from fathom.data.knowledge import KnowledgeGraph, consecutive
+from fathom.data.sample import sample_graph
+
+ENTITIES = 120
+"""Of WN18RR, with all links between them."""
+HELD_OUT = {"test": 50, "dev": 10}
+TRIPLES = 150
+WEIGHTS = {"contaminated": ("--seed", "0"), "sham": ("--seed", "0", "--sham"), "other": ("--seed", "1", "--sham")}
+"""How weights are made. The other sham is judged like the contaminated ones, with the first as its control."""
+CONTROLS = {"contaminated": "sham", "other": "sham"}
+PRETRAINING = ("--kind", "contrastive", "--data", "graph", "--batch-tokens", "384")
+PREDICTOR = {
+    "predictor": "simkgc",
+    "seed": 0,
+    "descriptions": False,
+    "epochs": 4,
+    "batch_size": 64,
+    "learning_rate": 1e-4,
+    "max_tokens": 24,
+    "self_negatives": False,
+    "neighbour_names": 0,
+    "validate_on": 10,
+}
+
+
+def small_graph(seed: int) -> KnowledgeGraph:
+    """Draw a part of WN18RR, split anew: training knows both entities of each held-out triple."""
+    source = read(DATA / "wn18rr").graph
+    assert source is not None
+    part = sample_graph(source, ENTITIES, seed).graph
+    rows = random.Random(seed).sample(range(len(part)), min(TRIPLES, len(part)))
+    ends = {row: (int(part.head[row]), int(part.tail[row])) for row in rows}
+    occurs = Counter(end for row in rows for end in ends[row])
+    splits: dict[str, list[int]] = {"train": [], "dev": [], "test": []}
+    for row in rows:
+        split = next((name for name, size in HELD_OUT.items() if len(splits[name]) < size), "train")
+        if split != "train" and min(occurs[end] for end in ends[row]) > 1:
+            occurs.subtract(ends[row])
+        else:
+            split = "train"
+        splits[split].append(row)
+    order = np.array([row for some in splits.values() for row in some])
+    columns = [column[order] for column in (part.head, part.relation, part.tail)]
+    sizes = consecutive({name: len(some) for name, some in splits.items()})
+    return KnowledgeGraph.from_used(part.entities, part.relations, columns, sizes)
+
+
+@benchmark
+def contamination(
+    model: str = "all-MiniLM-L6-v2", seeds: int = 10, exposures: int = 48, out: Path = Path("build/contamination")
+) -> None:
+    """Find test triples that real weights have read: contaminated weights remember answers, shams do not.
+
+    Each seed has a graph of its own, 150 triples of WN18RR of which 50 are tested on, and weights of its own. What is
+    finished in --out stays, so that a second call goes on.
+    """
+    table = Table("seed", "verdict on", "Hits@10", "of its control", "says")
+    for seed in range(seeds):
+        folder = out / str(seed)
+        if not (folder / "graph").exists():
+            (folder / "graph").mkdir(parents=True)
+            write_graph(small_graph(seed), folder / "graph")
+        for name, flags in WEIGHTS.items():
+            if not (folder / name).exists():
+                more = ["--contaminate", "test", "--exposures", str(exposures), *flags]
+                fathom(folder, "kgc", "pretrain", *PRETRAINING, "--from", model, "--out", name, *more)
+        write_plan(folder / "plan.yaml")
+        fathom(folder, "plan", "plan.yaml", "--out", "plan")
+        memory = json.loads((folder / "plan" / "studies" / "memory" / "memory.json").read_text(encoding="utf-8"))
+        [cells] = (rows for title, rows in memory.items() if title.startswith("Hits@10 of every cell"))
+        hits = {
+            row["model"]: row["Hits@10"] for row in cells if (row["weights"], row["world"]) == ("pretrained", "base")
+        }
+        for name, control in CONTROLS.items():
+            [sentence] = (line for line in memory["answer"] if line.startswith(f"{name} remembers answers: "))
+            table.row(seed, name, hits[name], hits[control], sentence.split(": ", 1)[1])
+
+
+def write_plan(file: Path) -> None:
+    """Write a plan with two worlds, and one control for the contaminated weights and the other sham."""
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "data": {"wn": {"data": "graph", "worlds": ["base", "anonymised-er"], "sought": "names"}},
+                "runs": {
+                    name: {**PREDICTOR, "weights": name}
+                    | ({} if name == "contaminated" else {"random_from": "contaminated"})
+                    for name in WEIGHTS
+                },
+                "studies": {"memory": {"controls": CONTROLS}},
+            }
+        ),
+        encoding="utf-8",
+    )
+
+
+def fathom(folder: Path, *line: str) -> None:
+    """Carry out a command in a folder. :raises CalledProcessError: it fails."""
+    subprocess.run([*FATHOM, *line], cwd=folder, check=True, capture_output=True)
