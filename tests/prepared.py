@@ -48,7 +48,7 @@ class Prepared(NamedTuple):
         return ForkedCall(called, [str(self.root / "log"), str(pause), *self.words(out, places), *more], said=said)
 
 
-def _shortened(root: Path, name: str, change: Callable[[Any], None]) -> Path:
+def write_shortened(root: Path, name: str, change: Callable[[Any], None]) -> Path:
     """Write a preset with fewer runs."""
     content = yaml.safe_load(PRESETS[name].file.read_text())
     change(content)
@@ -64,7 +64,7 @@ def prepare_bear(root: Path) -> Prepared:
         "trex": write_trex(root / "trex", subjects=5),
     }
     plant_models(root / "models", read(root / "bear"), models)
-    return Prepared("bear", root, models, places, _shortened(root, "bear", lambda content: None))
+    return Prepared("bear", root, models, places, write_shortened(root, "bear", lambda content: None))
 
 
 def prepare_shaier2024(root: Path) -> Prepared:
@@ -72,7 +72,9 @@ def prepare_shaier2024(root: Path) -> Prepared:
     places = {name: write_trex(root / name, capitals=number) for name, number in (("google-re", 8), ("trex", 6))}
     plant_models(root / "models", read(write_bear(root / "planted")), models)
     lacking = "concept-net", "BioLAMA", "LIPID"
-    return Prepared("shaier2024", root, models, places, _shortened(root, "shaier2024", lambda content: None), lacking)
+    return Prepared(
+        "shaier2024", root, models, places, write_shortened(root, "shaier2024", lambda content: None), lacking
+    )
 
 
 SIZES = {"wn18rr": 21, "fb15k237": 12, "wikidata5m": 9}
@@ -91,7 +93,7 @@ def prepare_sakai2024(root: Path) -> Prepared:
             epochs = {"prompted": {}, "kgt5": {"epochs": 1}, "genkgc": {"epochs": 1}}.get(name, {"epochs": 3})
             run.update(epochs and epochs | {"batch_size": 16, "learning_rate": 0.01})
 
-    return Prepared("sakai2024", root, models, places, _shortened(root, "sakai2024", shorten))
+    return Prepared("sakai2024", root, models, places, write_shortened(root, "sakai2024", shorten))
 
 
 def prepare_deer(root: Path) -> Prepared:
@@ -106,13 +108,13 @@ def prepare_deer(root: Path) -> Prepared:
     (root / "planted" / "templates.jsonl").write_text("".join(lines))
     plant_models(root / "models", read(root / "planted"), models, unseen_templates=0)
 
-    return Prepared("deer", root, models, places, _shortened(root, "deer", _fewer_deer), ("YAGO3-10",))
+    return Prepared("deer", root, models, places, write_shortened(root, "deer", _fewer_deer), ("YAGO3-10",))
 
 
 def prepare_deer_times(root: Path) -> Prepared:
     deer = prepare_deer(root)
     places = {"triples": root / "wn18rr"}
-    file = _shortened(root, "deer-times", _fewer_deer)
+    file = write_shortened(root, "deer-times", _fewer_deer)
     return deer._replace(name="deer-times", places=places, file=file, lacking=())
 
 
@@ -136,7 +138,7 @@ def prepare_wu2023(root: Path) -> Prepared:
         for name in ("reasoning", "reasoning-causal"):
             content["studies"][name] |= {"rules": ["rdfs5", "rdfs9"], "pairs": 2, "untrained": 0, "epochs": 1}
 
-    return Prepared("wu2023", root, models, places, _shortened(root, "wu2023", shorten))
+    return Prepared("wu2023", root, models, places, write_shortened(root, "wu2023", shorten))
 
 
 PREPARE: Mapping[str, Callable[[Path], Prepared]] = {
