@@ -57,6 +57,15 @@ def write_untrained(
 
 
 TRANSE = {"learning_rate": 0.01, "negatives": 16, "epochs": 300}
+NAMES_ALONE = {
+    "descriptions": False,
+    "neighbour_names": 0,
+    "max_tokens": 24,
+    "epochs": 3,
+    "batch_size": 128,
+    "learning_rate": 5e-4,
+    "validate_on": 50,
+}
 
 
 def few_epochs(content: Any) -> None:
@@ -77,7 +86,7 @@ def few_worlds(content: Any) -> None:
     ]
     content["runs"] = {
         "TransE": {"predictor": "TransE", "data": "wn18rr/base", **TRANSE},
-        "simkgc": content["runs"]["simkgc"] | {"data": "wn18rr", "epochs": 3, "batch_size": 128, "learning_rate": 5e-4},
+        "simkgc": content["runs"]["simkgc"] | {"data": "wn18rr", **NAMES_ALONE},
     }
 
 
