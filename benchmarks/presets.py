@@ -65,6 +65,7 @@ NAMES_ALONE = {
     "batch_size": 128,
     "learning_rate": 5e-4,
     "validate_on": 50,
+    "precision": "float32",
 }
 
 
