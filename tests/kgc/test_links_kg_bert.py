@@ -100,6 +100,11 @@ def test_scores_and_ranks_are_those_of_every_triple_read_alone(data: QuerySet, w
     assert any("costs 11 forward passes" in note for note in predictor.notes())
 
 
+def test_half_precision_without_a_gpu_is_noted(data: QuerySet, weights: str) -> None:
+    noted = [predictor_of(data, weights, precision=precision).notes() for precision in ("float32", "float16")]
+    assert [any("float32 is faster" in note for note in notes) for notes in noted] == [False, True]
+
+
 def test_the_loss_is_that_of_the_network(data: QuerySet, weights: str) -> None:
     predictor = predictor_of(data, weights, max_tokens=32)
     predictor.network.eval()

@@ -40,6 +40,9 @@ SPARE = 16
 """Further triples that stand ready for a relation, for where the first mention the entity asked about."""
 
 
+HALF_IS_SLOW = "half precision takes several times as long without a GPU: --precision float32 is faster"
+
+
 class TextPredictor(Predictor):
     """Base of predictors with a language model of their own: its untrained :attr:`language`, and the :attr:`texts`."""
 
@@ -90,7 +93,8 @@ class TextPredictor(Predictor):
         self.tokenizer.save_pretrained(folder / NETWORK)
 
     def notes(self) -> list[str]:
-        return list(self.texts.notes)
+        slow = self.device.type == "cpu" and self.options.precision == "float16"
+        return [*self.texts.notes, *([HALF_IS_SLOW] if slow else [])]
 
 
 def load_config(name: str) -> Any:
