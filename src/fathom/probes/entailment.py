@@ -45,7 +45,7 @@ from fathom.engine.scoring.tokens import Bos, resolve_bos
 from fathom.engine.scoring.trie import AnswerTrie
 from fathom.probes.base import Answered, Facts, Probe, Shard, ShardedProbe, too_long
 from fathom.probes.options import EntailmentOptions, OntologyT, SlotOptions, complete_folds
-from fathom.probes.slot import SlotProbe
+from fathom.probes.slot import TRAINS, SlotProbe
 from fathom.store.files import whole_file
 from fathom.store.predictions import Scoring
 from fathom.training.soft import AGAIN, GoldSlot, SoftPlan, learn, learnt_file, load_learnt, random_start, save_learnt
@@ -115,6 +115,11 @@ class EntailmentProbe(SlotProbe):
 
     def circumstances(self) -> Facts:
         return {**super().circumstances(), **({"trainings": self._trained} if self.wording.conjunction else {})}
+
+    def count_texts(self, shard: str) -> int:
+        if self.wording.conjunction:
+            raise BadInput(f"--soft-conjunction: {TRAINS}")
+        return super().count_texts(shard)
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         super().prepare(artifacts, progress)

@@ -48,6 +48,9 @@ START = "start"
 """In place of the text before a slot, for one that begins the prompt: names in lower case get a capital."""
 
 
+TRAINS = "the time of training templates cannot be estimated"
+
+
 class SlotQuery(NamedTuple):
     """:param before: text before the slot, as far as names' tokens depend on it, or :data:`START`.
     :param number: of the phrasing."""

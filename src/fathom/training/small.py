@@ -47,7 +47,7 @@ from fathom.training.saving import TrainingFolder
 
 SPECIALS = PAD, BOS, EOS, UNKNOWN, MASK = "<pad>", "<s>", "</s>", "<unk>", "<mask>"
 SCALE = 20
-"""The inverse temperature of cosines."""
+"""The inverse temperature of cosines: the default of the library sentence-transformers."""
 NO_TARGET = -100
 """The label of a position that is not a target."""
 ENCODER_DECODERS = ("t5", "bart")
@@ -246,7 +246,7 @@ def loss_of_any(network: PreTrainedModel, kind: str, batch: Batch) -> Tensor:
 def contrastive_loss(network: PreTrainedModel, batch: Batch) -> Tensor:
     """Compute the mean cross entropy in nats of finding each text's part among the parts of the batch, by the cosine.
 
-    Equal parts are no negatives of each other (Henderson et al. 2017, section 4.4; scale of Reimers and Gurevych).
+    Henderson et al. 2017, section 4.4. Equal parts are no negatives of each other.
     """
     present = (batch.labels != NO_TARGET).long()
     parts = _mean_vectors(network, batch.labels * present, present)
