@@ -108,8 +108,9 @@ def presets(
     """Carry out the papers' presets; count what tables say of the papers' numbers, and the outcomes of the claims.
 
     No untrained model agrees but by chance; numbers of tokenizers and of data may. At most one claim in twenty
-    should hold, or be opposite. wu2023 learns its templates for two epochs and has two pairs of nonce words, and sakai2024 is TransE and SimKGC in the
-    worlds that its claims compare, of a part of WN18RR: in full they take hours and days.
+    should hold, or be opposite. Two presets are shorter, which take hours and days: wu2023 learns its templates for two
+    epochs and has two pairs of nonce words, and sakai2024 is TransE and SimKGC on a part of WN18RR, in the worlds that
+    its claims compare.
 
     --limit: queries of each run. --seeds: of the weights. --claims: without studies and tables, only what the claims
     compare. --out: where their folders and logs stay.
