@@ -73,7 +73,7 @@ NAMES_ALONE = {
 
 
 def change(name: str, claims: bool, content: Any) -> None:
-    """Make a preset shorter that takes hours or days. :param claims: leave only what the claims compare."""
+    """Shorten a preset that takes hours or days. :param claims: leave only what the claims compare."""
     if name == "wu2023":
         content["runs"]["learnt"]["epochs"] = content["studies"]["reasoning"]["epochs"] = 2
         for study in ("reasoning", "reasoning-causal"):
@@ -108,7 +108,7 @@ def presets(
     """Carry out the papers' presets; count what tables say of the papers' numbers, and the outcomes of the claims.
 
     No untrained model agrees but by chance; numbers of tokenizers and of data may. At most one claim in twenty
-    should hold, or be opposite. Two presets are shorter, which take hours and days: wu2023 learns its templates for two
+    should hold, or be opposite. Two presets that take hours and days are shortened: wu2023 learns its templates for two
     epochs and has two pairs of nonce words, and sakai2024 is TransE and SimKGC on a part of WN18RR, in the worlds that
     its claims compare.
 

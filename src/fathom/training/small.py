@@ -53,6 +53,7 @@ NO_TARGET = -100
 ENCODER_DECODERS = ("t5", "bart")
 AROUND = {"causal": (BOS, ""), "masked": (BOS, EOS), "t5": ("", EOS), "bart": (BOS, EOS)}
 """Tokens before and after a text, by the kind of model. The second of two texts has the end alone."""
+AROUND_A_TEXT = 2
 
 
 class NetworkSize(NamedTuple):
@@ -167,10 +168,11 @@ ATTENTION = {"causal": Attention.CAUSAL, "masked": Attention.BIDIRECTIONAL, "con
 
 
 class GivenModel(NamedTuple):
-    """A model to train further."""
+    """A model to train further. :param window: tokens that it reads at most, if known."""
 
     network: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
+    window: int | None
 
 
 def model_to_train(name: str, kind: str, seed: int) -> GivenModel:
@@ -191,7 +193,7 @@ def model_to_train(name: str, kind: str, seed: int) -> GivenModel:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network = from_pretrained(AutoModelForMaskedLM, ModelPart(name), {"use_safetensors": True})
-    return GivenModel(network.float().requires_grad_(True), model.tokenizer)
+    return GivenModel(network.float().requires_grad_(True), model.tokenizer, model.max_tokens)
 
 
 def fitted(
@@ -206,11 +208,17 @@ def fitted(
 ) -> TrainedNetwork:
     """Train a network on all *batches*, without changing the caller's random numbers.
 
+    :param longest: text in tokens, without special ones.
     :param base: the model to train further; by default a new one.
     :param folder: of checkpoints, from the last of which the training goes on.
     :raises NotANumber: the loss is NaN or infinite.
-    :raises BadInput: the checkpoint is damaged.
+    :raises BadInput: the checkpoint is damaged, or the model to train further does not read so long a text.
     """
+    if base is not None and base.window is not None and longest + AROUND_A_TEXT > base.window:
+        raise BadInput(
+            f"a text has {longest:,} tokens, and the given model reads at most {base.window:,}: shorten the longest "
+            "names, or cut texts with --max-tokens"
+        )
     start = time.monotonic()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
@@ -246,7 +254,8 @@ def loss_of_any(network: PreTrainedModel, kind: str, batch: Batch) -> Tensor:
 def contrastive_loss(network: PreTrainedModel, batch: Batch) -> Tensor:
     """Compute the mean cross entropy in nats of finding each text's part among the parts of the batch, by the cosine.
 
-    Henderson et al. 2017, section 4.4. Equal parts are no negatives of each other.
+    Henderson et al. 2017, section 4.4. Parts of equal tokens are no negatives of each other; other right answers to
+    the same rest of a text are.
     """
     present = (batch.labels != NO_TARGET).long()
     parts = _mean_vectors(network, batch.labels * present, present)
@@ -356,8 +365,13 @@ class Objective:
 
     def batch(self, texts: Sequence[EncodedText]) -> Batch:
         """Return inputs and targets, padded on the right."""
-        makers = self.causal, self.masked, self.t5, self.bart, self.contrastive
-        make = {maker.__name__: maker for maker in makers}[self.kind]
+        make = {
+            "causal": self.causal,
+            "masked": self.masked,
+            "t5": self.t5,
+            "bart": self.bart,
+            "contrastive": self.contrastive,
+        }[self.kind]
         ids, labels = zip(*map(make, texts), strict=True)
         inputs = padded(ids, self._padding)
         present = padded([np.ones_like(row) for row in ids], 0)
@@ -401,7 +415,7 @@ class Objective:
         return self._around(masked), self._around(text.ids)
 
     def contrastive(self, text: EncodedText) -> tuple[Ids, Ids]:
-        """Find a missing part: a name of a statement, or the other half of a text, whose middle token is in both."""
+        """Find a missing part: a name of a statement, or the second half of a text, of odd length with the middle."""
         if text.names:
             start, end = self._name(text)
             return self._around(np.delete(text.ids, slice(start, end))), self._around(text.ids[start:end])

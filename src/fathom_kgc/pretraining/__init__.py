@@ -156,12 +156,17 @@ def sham_triples(graph: KnowledgeGraph, splits: Iterable[str], seed: int) -> Sha
     """Replace each triple of *splits* by a training triple of its relation, with the same tail if one is left.
 
     So each answer's name occurs about as often as in the statements of the held-out triples. Triples whose head occurs
-    among the held-out ones come first, so that heads do, too; none is taken twice.
+    among the held-out ones come first, so that heads do, too; none is taken twice, and none links both ends of a
+    held-out one: a symmetric relation, or another of the same entities, gives the answer away.
     """
     drawn = random.Random(seed)
     wanted = list(named_triples(graph, splits))
-    held_out, heads = set(wanted), {head for head, _, _ in wanted}
-    offered = [triple for triple in named_triples(graph, ("train",)) if triple not in held_out]
+    linked, heads = {frozenset((head, tail)) for head, _, tail in wanted}, {head for head, _, _ in wanted}
+    offered = [
+        (head, relation, tail)
+        for head, relation, tail in named_triples(graph, ("train",))
+        if frozenset((head, tail)) not in linked
+    ]
     drawn.shuffle(offered)
     offered.sort(key=lambda triple: triple[0] not in heads)
     by_tail: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
@@ -254,7 +259,8 @@ def _pretrain_into(
     sham = sham_triples(graph, options.contaminate, options.seed) if options.sham else None
     stated = statements(named_triples(graph, options.contaminate) if sham is None else sham.triples)
     batches = _Reading(texts.texts, stated, tokenizer, options)
-    trained = fitted(options, tokenizer, LONGEST, batches, len(batches.rows), on_progress, initial)
+    longest = LONGEST if initial is None else int(batches.lengths.max(initial=0))
+    trained = fitted(options, tokenizer, longest, batches, len(batches.rows), on_progress, initial)
     summary = {
         "options": options.model_dump(mode="json", exclude=set() if initial is None else set(SHAPE)),
         "data": {"name": name, "content_hash": graph.content_hash},
@@ -332,6 +338,7 @@ class _Reading:
         self.objective = Objective(options.kind, tokenizer, np.random.default_rng([options.seed, 1]))
         self.random = np.random.default_rng([options.seed, 0])
         self.lengths = np.array([len(text.ids) for text in self.texts])
+        self.fewest = 2 if options.kind == "contrastive" else 1  # a single text has nothing to be told from
         self.rows = self._cut(self._order(options.epochs, options.exposures), options.batch_tokens)
         self.tokens = self.stated = 0
         """Read so far: tokens of the texts, and statements."""
@@ -362,7 +369,7 @@ class _Reading:
             rows = rows[np.argsort(self.lengths[rows], kind="stable")[::-1]]
             cut, at = [], 0
             while at < len(rows):  # the first is the longest
-                count = max(1, most // (int(self.lengths[rows[at]]) + 2))
+                count = max(self.fewest, most // (int(self.lengths[rows[at]]) + 2))
                 cut.append(rows[at : at + count])
                 at += count
             batches += [cut[place] for place in self.random.permutation(len(cut))]

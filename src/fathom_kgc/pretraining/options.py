@@ -10,7 +10,10 @@ from fathom.base.options import Group, Rate, Seed, opt, separated
 
 LAYERS = {"causal": 4, "masked": 4, "t5": 3, "bart": 2}
 """Encoder-decoders have so many on either side. BART is asked for every token of a text, which takes longest."""
-LEARNING_RATE = {"causal": 2e-3, "masked": 2e-3, "t5": 1e-2, "bart": 2e-3, "contrastive": 2e-3}
+LEARNING_RATE = {"causal": 2e-3, "masked": 2e-3, "t5": 1e-2, "bart": 2e-3}
+GIVEN = 0.1
+"""Share of these rates for given weights."""
+CONTRASTIVE_RATE = 2e-4
 
 
 SHAPE = ("hidden_size", "layers", "heads", "vocabulary")
@@ -64,9 +67,12 @@ class PretrainOptions(BaseModel):
     max_tokens: int = opt(96, "Maximum tokens of a text; longer ones are cut.", ge=8)
     batch_tokens: int = opt(2048, "Tokens per step, including padding.", ge=96)
     learning_rate: Rate = Field(
-        default_factory=lambda values: LEARNING_RATE.get(values.get("kind"), 1.0) * (0.1 if values.get("from_") else 1),
+        default_factory=lambda values: (
+            LEARNING_RATE.get(values.get("kind"), CONTRASTIVE_RATE / GIVEN) * (GIVEN if values.get("from_") else 1)
+        ),
         description="Highest learning rate; by default "
-        f"{', '.join(f'{rate:g} ({kind})' for kind, rate in LEARNING_RATE.items())}; a tenth with --from; t5: as a "
+        f"{', '.join(f'{rate:g} ({kind})' for kind, rate in LEARNING_RATE.items())}; a tenth with --from; "
+        f"{CONTRASTIVE_RATE:g} (contrastive); t5: as a "
         "share of each weight matrix's root mean square (Adafactor).",
     )
     seed: Seed = opt(0, "Seed of every random choice.", Group.RUN)
