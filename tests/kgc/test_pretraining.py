@@ -11,7 +11,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+)
 from typer.testing import CliRunner
 
 from fathom.base.errors import BadInput, MadeBefore
@@ -136,6 +144,17 @@ def test_a_sham_tells_training_triples_of_the_same_relation_and_tail(tmp_path: P
     assert found.triples[1] in {("a", "r", "x"), ("b", "r", "z")}
     assert found.triples[2:] == [("c", "s", "x")]
     assert not {*found.triples} & {*named_triples(graph, ["test"])}
+
+
+def test_a_sham_links_no_two_that_a_held_out_triple_links(tmp_path: Path) -> None:
+    """The inverse of a symmetric relation, or another relation of both, would state the answer: (h, r, t)."""
+    (tmp_path / "train.tsv").write_text("t\tr\th\nh\tr\tother\nt\ts\th\n")
+    (tmp_path / "test.tsv").write_text("h\tr\tt\nh\ts\tu\n")
+    graph = read(tmp_path).graph
+    assert graph is not None
+    found = sham_triples(graph, ["test"], seed=0)
+    assert found.triples == [("h", "r", "other")]
+    assert found.of_wanted == 2
 
 
 def test_a_sham_model_reads_as_much_and_no_answer(data: QuerySet, tmp_path: Path) -> None:
@@ -406,6 +425,42 @@ def test_a_model_without_sentinels_is_no_t5(data: QuerySet, tmp_path: Path) -> N
     pretrain(data, [], PretrainOptions(kind="bart", max_texts=10, **SMALL), tmp_path / "bart")
     with pytest.raises(BadInput, match="<extra_id_0>"):
         pretrain(data, [], PretrainOptions(kind="t5", from_=str(tmp_path / "bart")), tmp_path / "out")
+
+
+@pytest.mark.parametrize(("kind", "words"), [("masked", 120), ("contrastive", 120)])
+def test_names_that_a_given_model_cannot_read(tmp_path: Path, kind: str, words: int) -> None:
+    """Its window is of 64 tokens: one clear line, and nothing is written."""
+    (tmp_path / "test.tsv").write_text("a\tr\tb\n")
+    (tmp_path / "train.tsv").write_text("b\tr\tc\n")
+    (tmp_path / "entity2text.txt").write_text(f"a\t{'ab ' * words}\nb\tbeta\nc\tgamma\n")
+    data = read(tmp_path)
+    tokenizer = learn_tokenizer(["ab beta gamma r inverse is the of"], 320, "masked")
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=64,
+    )
+    BertForMaskedLM(config).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    options = PretrainOptions(kind=kind, from_=str(tmp_path / "model"), contaminate="test")
+    with pytest.raises(BadInput, match=r"a text has 1\d\d tokens, and the given model reads at most 64"):
+        pretrain(data, [], options, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_texts_have_others_to_be_told_from(data: QuerySet, tmp_path: Path) -> None:
+    """Long texts, each of which fills a step of a masked model, are read two at a time; eight short ones at once."""
+    (tmp_path / "long.txt").write_text("".join(f"{head} " * 60 + "\n" for head in HEADS[:8]))
+    pretrain(data, [], PretrainOptions(kind="masked", max_texts=10, **SMALL), tmp_path / "clean")
+    given = {"from_": str(tmp_path / "clean"), "batch_tokens": 96, "max_texts": 8}
+    steps = {
+        kind: pretrain(data, [tmp_path / "long.txt"], PretrainOptions(kind=kind, **given), tmp_path / kind)["of_steps"]
+        for kind in ("masked", "contrastive")
+    }
+    assert steps == {"masked": 9, "contrastive": 5}
 
 
 def test_other_weights_in_the_same_folder_are_another_call(data: QuerySet, tmp_path: Path) -> None:
