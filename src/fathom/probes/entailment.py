@@ -45,7 +45,7 @@ from fathom.engine.scoring.tokens import Bos, resolve_bos
 from fathom.engine.scoring.trie import AnswerTrie
 from fathom.probes.base import Answered, Facts, Probe, Shard, ShardedProbe, too_long
 from fathom.probes.options import EntailmentOptions, OntologyT, SlotOptions, complete_folds
-from fathom.probes.slot import TRAINS, SlotProbe
+from fathom.probes.slot import NO_ESTIMATE, SlotProbe
 from fathom.store.files import whole_file
 from fathom.store.predictions import Scoring
 from fathom.training.soft import AGAIN, GoldSlot, SoftPlan, learn, learnt_file, load_learnt, random_start, save_learnt
@@ -118,7 +118,7 @@ class EntailmentProbe(SlotProbe):
 
     def count_texts(self, shard: str) -> int:
         if self.wording.conjunction:
-            raise BadInput(f"--soft-conjunction: {TRAINS}")
+            raise BadInput(f"--soft-conjunction: {NO_ESTIMATE}")
         return super().count_texts(shard)
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:

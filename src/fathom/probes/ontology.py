@@ -34,7 +34,7 @@ from fathom.engine.models.base import Model
 from fathom.engine.scoring.slots import CandidateTokens, Slot, SlotScoring, encode_slots, slot_scores
 from fathom.probes.base import Facts
 from fathom.probes.options import OntologyOptions, OntologyT, StatementOptions, complete_folds
-from fathom.probes.slot import TRAINS, SlotProbe
+from fathom.probes.slot import NO_ESTIMATE, SlotProbe
 from fathom.store.files import write_json
 from fathom.training.soft import (
     GoldSlot,
@@ -137,7 +137,7 @@ class OntologyProbe(SlotProbe):
 
     def count_texts(self, shard: str) -> int:
         if self.options.soft:
-            raise BadInput(f"--soft: {TRAINS}")
+            raise BadInput(f"--soft: {NO_ESTIMATE}")
         return super().count_texts(shard)
 
     def resolved(self) -> Facts:

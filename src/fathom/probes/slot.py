@@ -48,7 +48,8 @@ START = "start"
 """In place of the text before a slot, for one that begins the prompt: names in lower case get a capital."""
 
 
-TRAINS = "the time of training templates cannot be estimated"
+NO_ESTIMATE = "the time of training templates cannot be estimated"
+"""Why a dry run of learnt templates has no numbers."""
 
 
 class SlotQuery(NamedTuple):

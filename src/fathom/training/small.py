@@ -165,6 +165,7 @@ def shape_faults(options: ModelOptions) -> list[str]:
 
 
 ATTENTION = {"causal": Attention.CAUSAL, "masked": Attention.BIDIRECTIONAL, "contrastive": Attention.BIDIRECTIONAL}
+"""Of the models of each kind that are trained further; the others have an encoder and a decoder."""
 
 
 class GivenModel(NamedTuple):

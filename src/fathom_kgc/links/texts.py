@@ -41,6 +41,7 @@ SPARE = 16
 
 
 HALF_IS_SLOW = "half precision takes several times as long without a GPU: --precision float32 is faster"
+"""A note on training in float16 on the CPU."""
 
 
 class TextPredictor(Predictor):
