@@ -32,7 +32,7 @@ TEXTS = 8 * 2 * (37 + (1 + 1 + 2 + 6 + 5 * 2 * 6 + 2 * 6 + 5 * 6 + 6))
 def test_a_causal_model_and_the_command(things, tmp_path, fathom):
     tokenizer = byte_level([f"thing{number} is a {KINDS[number % 12]} ." for number in range(120)])
     model = causal("GPT2LMHeadModel", tokenizer)
-    options = ChainStudyOptions(rules=("rdfs9", "rdfs11"), depth=2, forms=("plain",), limit=16, untrained=0)
+    options = ChainStudyOptions(rules=("rdfs9", "rdfs11"), depth=2, forms=("plain",), limit=4, untrained=0)
     found = chains.analyse(
         [("gpt2", lambda: model)], things, options, tmp_path / "a", lambda name: lambda done, total: None
     )
@@ -65,10 +65,10 @@ def test_a_causal_model_and_the_command(things, tmp_path, fathom):
 
 
 def test_an_estimate_counts_every_item_that_may_have_texts(things, tmp_path, fathom):
-    """With each of ten pairs, one of nine items is in neither half of P1, and one of P2: neither has its four texts."""
+    """With each of two pairs, one of nine items is in neither half of P1, and one of P2: neither has its four texts."""
     tokenizer = byte_level([f"thing{number} is a {KINDS[number % 12]} ." for number in range(120)])
     saved = save_llama(tmp_path / "saved", tokenizer, hidden_size=32, intermediate_size=32)
-    given = ["study", "entailment", "--model", saved, "--data", things, "--rules", "9", "--limit", "9"]
+    given = ["study", "entailment", "--model", saved, "--data", things, "--rules", "9", "--limit", "9", "--pairs", "2"]
     code, out, error = fathom(*given, "--out", tmp_path / "a", "--dry-run", "--format", "json")
     assert code == 0, error
     code, _, error = fathom(*given, "--out", tmp_path / "a")
@@ -76,8 +76,8 @@ def test_an_estimate_counts_every_item_that_may_have_texts(things, tmp_path, fat
     runs = sorted(file.parent for file in (tmp_path / "a").rglob("manifest.json"))
     made = {str(run.relative_to(tmp_path / "a")): len(RunFolder.open(run).queries()) for run in runs}
     bound = estimated(out)
-    assert (most := bound.pop("saved/words")) == 9 * 4 * 10
-    assert most - 10 * 2 * 4 <= made.pop("saved/words") <= most - 10 * 4
+    assert (most := bound.pop("saved/words")) == 9 * 4 * 2
+    assert most - 2 * 2 * 4 <= made.pop("saved/words") <= most - 2 * 4
     assert bound == made
     code, out, error = fathom(*given, "--out", tmp_path / "a", "--dry-run")
     assert mentioned(out, "5 of 5 runs finished", "an upper bound")
