@@ -338,7 +338,7 @@ class _Reading:
         self.objective = Objective(options.kind, tokenizer, np.random.default_rng([options.seed, 1]))
         self.random = np.random.default_rng([options.seed, 0])
         self.lengths = np.array([len(text.ids) for text in self.texts])
-        self.fewest = 2 if options.kind == "contrastive" else 1  # a single text has nothing to be told from
+        self.fewest = 2 if options.kind == "contrastive" else 1  # a text alone has no negatives
         self.rows = self._cut(self._order(options.epochs, options.exposures), options.batch_tokens)
         self.tokens = self.stated = 0
         """Read so far: tokens of the texts, and statements."""
