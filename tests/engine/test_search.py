@@ -8,7 +8,7 @@ import torch
 
 from fathom.engine.models.local import LocalModel
 from fathom.engine.scoring.memory import Budget
-from fathom.engine.scoring.rows import RankResult, rank_best
+from fathom.engine.scoring.rows import RankResult, rank_best, unfiltered_ranks
 from fathom.engine.scoring.search import SearchPlan, SearchQuestion, search
 from fathom.engine.scoring.statements import Reduction
 from fathom.engine.scoring.trie import AnswerTrie
@@ -60,15 +60,16 @@ def assert_exact(
     found: RankResult, expected: np.ndarray, question: SearchQuestion, names: list[list[int]], plan: SearchPlan
 ) -> None:
     np.testing.assert_allclose(found.gold_scores, expected[list(question.gold)], atol=2e-4)
-    best = max(question.gold, key=lambda place: expected[place])
     # Equal names are equal scores; the separate passes above may differ by rounding.
-    expected = np.where([name == names[best] for name in names], expected[best], expected)
+    expected = expected[[names.index(name) for name in names]]
     ranks = rank_best(expected, question.gold, question.known)
     if plan.max_rank is not None and ranks.optimistic > plan.max_rank:
         assert found.ranks is None
     else:
         assert found.ranks is not None
         assert found.ranks == ranks
+    knows_all = plan.every_gold or not plan.prune
+    assert found.gold_ranks == (unfiltered_ranks(expected, question.gold) if knows_all else [])
     listed = [score for _, score in found.top]
     np.testing.assert_allclose(listed, np.sort(expected)[::-1][: plan.top_k], atol=2e-4)
     assert (found.scores is None) == plan.prune
@@ -83,6 +84,8 @@ PLANS = {
     "mean of all": SearchPlan(reduction=Reduction.MEAN, whole=True),
     "all scores": SearchPlan(prune=False),
     "rank alone": SearchPlan(top_k=0),
+    "rank of every gold": SearchPlan(every_gold=True),
+    "rank of every gold, mean": SearchPlan(top_k=0, every_gold=True, reduction=Reduction.MEAN),
     "stop at 1": SearchPlan(max_rank=1),
     "stop at 20": SearchPlan(reduction=Reduction.MEAN, max_rank=20, top_k=3),
     "stop, rank alone": SearchPlan(max_rank=5, top_k=0),

@@ -142,7 +142,7 @@ def test_a_search_ranks_like_all_candidates(folder, tmp_path, monkeypatch):
     assert searched == set(RULES) - {"rdfs7"}
     monkeypatch.setattr(CausalEntailmentProbe, "_can_search", lambda *given: False)
     whole = asked(model, folder, tmp_path / "whole", list(RULES), limit=20)
-    compared = 0
+    compared = several = 0
     for fast, slow in zip(found.runs[-3:], whole.runs[-3:], strict=True):
         rows = {row["query_id"]: row for row in slow.predictions().to_pylist()}
         for row in fast.predictions().to_pylist():
@@ -150,9 +150,11 @@ def test_a_search_ranks_like_all_candidates(folder, tmp_path, monkeypatch):
             for column in ("rank", "rank_optimistic", "rank_pessimistic", "gold_ranks", "scored_tokens", "gold_tokens"):
                 assert row[column] == other[column], (column, row["prompt"])
             assert row["top_ids"] == other["top_ids"]
+            several += row["tokens_full"] is not None and len(row["gold_ranks"]) > 1
             np.testing.assert_allclose(row["top_scores"], other["top_scores"], atol=1e-4)
             compared += 1
     assert compared > 1000
+    assert several > 30
 
 
 def test_small_batches(folder, tmp_path):

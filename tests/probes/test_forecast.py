@@ -141,6 +141,13 @@ def test_large_shards_are_not_evaluated_if_small_ones_take_long(
     assert any(note.startswith("1 of ") for note in found.assumes) == is_cut
 
 
+@pytest.mark.parametrize("max_rank", [None, 1])
+def test_an_estimate_of_a_search_is_an_upper_limit(planted: dict[str, str], max_rank: int | None) -> None:
+    options = PROBES.find("statement").options(limit=2, templates=(0,), max_rank=max_rank)
+    found = Forecaster().forecast(RunRequest(PROBES.find("statement"), planted["causal"], read("geography"), options))
+    assert any("upper limit" in note for note in found.assumes) == (max_rank == 1)
+
+
 def test_servers_are_not_called(planted: dict[str, str]) -> None:
     """Four calls for two questions in two orders; a text for each letter of a local one."""
     path, server = planted["causal"], {"server": "http://localhost:1/v1", "limit": 2}

@@ -38,7 +38,7 @@ from fathom.engine.scoring.pseudowords import (
     pseudowords,
 )
 from fathom.engine.scoring.rows import Columns, PromptedQuery, result_columns, score_columns
-from fathom.engine.scoring.search import SearchPlan, SearchQuestion, search
+from fathom.engine.scoring.search import SearchPlan, SearchQuestion, search, token_counts
 from fathom.engine.scoring.slots import LEARNT, CandidateTokens, Slot, encode_slots, slot_scores
 from fathom.engine.scoring.statements import Reduction, Score, StatementScoring
 from fathom.engine.scoring.tokens import Bos, resolve_bos
@@ -350,11 +350,9 @@ class CausalEntailmentProbe(ShardedProbe):
             yield prompted, reason or [found.get(query.id) or self._answer(query, texts[text], scores[text])]
 
     def _can_search(self, query: Query, text: PseudowordText) -> bool:
-        """Return whether a search gives all numbers: of one gold answer, with tokens alone after it."""
-        return (
-            len(query.gold) == 1
-            and self.model.refuses_cache(text.longest) is None
-            and all(id_ < self.model.vocabulary_size for ids in text.rest for id_ in ids)
+        """Return whether a search gives all numbers: there are tokens alone after the answer."""
+        return self.model.refuses_cache(text.longest) is None and all(
+            id_ < self.model.vocabulary_size for ids in text.rest for id_ in ids
         )
 
     def _searched(self, queries: Sequence[Query], texts: Mapping[str, PseudowordText]) -> dict[str, Columns]:
@@ -370,12 +368,12 @@ class CausalEntailmentProbe(ShardedProbe):
                 for query in members
             ]
             trie = AnswerTrie(rest, space.ids)
-            results = search(self.model, trie, questions, SearchPlan(TOP, one_gold=True), self.budget, self._vectors)
-            for query, found in zip(members, results, strict=True):
-                [place] = space.places(query.gold)
-                tokens: Columns = {"gold_tokens": [texts[self._text(query)].answers[place]]}
+            results = search(self.model, trie, questions, SearchPlan(TOP, every_gold=True), self.budget, self._vectors)
+            for query, question, found in zip(members, questions, results, strict=True):
+                tokens = token_counts(trie, question, found)
+                tokens["gold_tokens"] = [texts[self._text(query)].answers[place] for place in question.gold]
                 if found.result.unscored is None:
-                    tokens["scored_tokens"] = len(rest[place])
+                    tokens["scored_tokens"] = len(rest[question.gold[int(np.argmax(found.result.gold_scores))]])
                 columns[query.id] = result_columns(found.result, space) | tokens
         return columns
 

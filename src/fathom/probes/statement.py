@@ -23,7 +23,7 @@ from fathom.engine.models.likelihoods import LikelihoodServer
 from fathom.engine.scoring.masked import Pll
 from fathom.engine.scoring.memory import Budget
 from fathom.engine.scoring.rows import Columns, PromptedQuery, result_columns, score_columns, unscored
-from fathom.engine.scoring.search import SearchPlan, SearchQuestion, search
+from fathom.engine.scoring.search import SearchPlan, SearchQuestion, search, token_counts
 from fathom.engine.scoring.seq2seq import form_for
 from fathom.engine.scoring.statements import (
     Likelihood,
@@ -214,9 +214,7 @@ def _columns(
     row: Columns = {
         "gold_scores": found.gold_scores,
         "gold_tokens": [space.continuations[place].answer_tokens for place in question.gold],
-        "tokens_run": searched.tokens_run,
-        "tokens_full": len(tree.trie.inner) + prompt,
-        "tokens_naive": tree.tokens + prompt * len(tree),
+        **token_counts(tree, question, searched),
     }
     if found.unscored is not None:
         return row | unscored(found.unscored)

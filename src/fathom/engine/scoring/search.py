@@ -20,6 +20,7 @@ from fathom.engine.models.base import KeyValues, Model
 from fathom.engine.models.checks import plain_log_probs
 from fathom.engine.models.generation import shared_length
 from fathom.engine.scoring.memory import Budget, on_device, target_log_probs
+from fathom.engine.scoring.rows import Columns
 from fathom.engine.scoring.statements import Reduction
 from fathom.engine.scoring.trie import AnswerTrie, Ints
 from fathom.engine.scoring.walk import Branches, Floats, SearchGoal, SearchResult, SearchState, Walk, count_run
@@ -84,6 +85,16 @@ def search(
         if vectors is None and budget.evidence.begins(model, "an exact search"):
             states[0].compare(model, budget)
         return [state.searched() for state in states]
+
+
+def token_counts(answers: AnswerTrie, question: SearchQuestion, result: SearchResult) -> Columns:
+    """Return how many tokens ran, would run without pruning, and with each statement alone."""
+    prompt = len(question.prompt)
+    return {
+        "tokens_run": result.tokens_run,
+        "tokens_full": len(answers.trie.inner) + prompt,
+        "tokens_naive": answers.tokens + prompt * len(answers),
+    }
 
 
 class _State(SearchState):

@@ -29,13 +29,13 @@ class SearchGoal:
     :param top_k: length of the top list.
     :param max_rank: stop looking for the rank after that many better answers; None for no limit.
     :param prune: false to score all answers.
-    :param one_gold: each question has one gold answer, so that its rank among all is known in spite of pruning.
+    :param every_gold: find the rank of each gold answer among all others, and not only that of the best.
     """
 
     top_k: int = 10
     max_rank: int | None = None
     prune: bool = True
-    one_gold: bool = False
+    every_gold: bool = False
 
 
 class SearchResult(NamedTuple):
@@ -69,7 +69,7 @@ class SearchState:
         self.is_rival = np.ones(len(answers), dtype=bool)
         self.is_rival[self.gold] = self.is_rival[list(filtered)] = False
         self.gold_totals = np.full(len(self.gold), np.nan)
-        self.best = -np.inf
+        self.best = self.lowest = -np.inf
         self.is_number = True
         self.tokens_run = 0
         self.begin()
@@ -94,12 +94,14 @@ class SearchState:
 
     def knows_gold_ranks(self) -> bool:
         """Return whether all answers above and equal to each gold answer were met, including known ones."""
-        return not self.aim.prune or self.aim.one_gold
+        return not self.aim.prune or self.aim.every_gold
 
     def set_gold(self, totals: Floats) -> None:
         """:param totals: log-likelihoods of the gold answers in nats, shape (gold,)."""
         self.gold_totals = totals
-        self.best = float(self.gold_scores().max(initial=-np.inf))
+        scores = self.gold_scores()
+        self.best = float(scores.max(initial=-np.inf))
+        self.lowest = float(scores.min(initial=self.best)) if self.aim.every_gold else self.best
         self.is_number &= bool(np.isfinite(totals).all())
 
     def gold_scores(self) -> Floats:
@@ -116,7 +118,7 @@ class SearchState:
             return np.inf
         if not self.aim.prune:
             return -np.inf
-        wanted = [] if self.is_beyond() else [self.best]
+        wanted = [] if self.is_beyond() else [self.lowest]
         if self.aim.top_k:
             wanted.append(float(self.highest[0]) if len(self.highest) == self.aim.top_k else -np.inf)
         return min(wanted, default=np.inf)
