@@ -40,7 +40,7 @@ PREDICTOR = {
 }
 
 
-def small_graph(seed: int) -> KnowledgeGraph:
+def drawn_graph(seed: int) -> KnowledgeGraph:
     """Draw a part of WN18RR, split anew: training knows both entities of each held-out triple, and no link of them."""
     source = read(DATA / "wn18rr").graph
     assert source is not None
@@ -79,7 +79,7 @@ def contamination(
     for seed in range(first, first + seeds):
         folder = out / str(seed)
         if not (folder / "graph").exists():
-            write_whole(small_graph(seed), folder / "graph")
+            write_whole(drawn_graph(seed), folder / "graph")
         for name, flags in WEIGHTS.items():
             carry_out(folder, "kgc", "pretrain", *PRETRAINING, "--from", source, "--out", name, *flags)
         write_plan(folder / "plan.yaml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,7 +23,7 @@ from fathom.engine.scoring import pseudowords as pseudoword_module
 from fathom.engine.scoring.pseudowords import PseudowordEncoder, pseudowords
 from fathom.engine.scoring.rows import score_columns
 from fathom.probes import entailment as of_probe
-from fathom.probes.entailment import CausalEntailmentProbe
+from fathom.probes.entailment import SHARED, CausalEntailmentProbe
 from fathom.probes.statement import StatementProbe
 from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT
 from fathom.studies.reasoning import entailment
@@ -127,6 +128,12 @@ def test_scores_equal_a_loop(model, folder, tmp_path):
     assert {row["scoring"] for row in of_words(found).predictions().to_pylist()} == {"sum/conditional"}
 
 
+def text_of(row: dict) -> tuple[str, str, str]:
+    """The text with its pseudowords, which differ for rules and pairs."""
+    rule, *_, pair = row["query_id"].split("/")
+    return row["prompt"], rule, pair
+
+
 def test_a_search_ranks_like_all_candidates(folder, tmp_path, monkeypatch):
     """Ranks, those of each gold answer and the ten best; a pseudoword after the answer (rdfs7) takes all candidates."""
     model = causal("LlamaForCausalLM", byte_level(texts_of(folder) * 3))
@@ -142,11 +149,14 @@ def test_a_search_ranks_like_all_candidates(folder, tmp_path, monkeypatch):
     assert searched == set(RULES) - {"rdfs7"}
     monkeypatch.setattr(CausalEntailmentProbe, "_can_search", lambda *given: False)
     whole = asked(model, folder, tmp_path / "whole", list(RULES), limit=20)
-    compared = several = 0
+    compared = several = shared = 0
     for fast, slow in zip(found.runs[-3:], whole.runs[-3:], strict=True):
         rows = {row["query_id"]: row for row in slow.predictions().to_pylist()}
+        asks = Counter(map(text_of, rows.values()))
         for row in fast.predictions().to_pylist():
             other = rows[row["query_id"]]
+            shared += asks[text_of(row)] >= SHARED
+            assert row["tokens_full"] is None or asks[text_of(row)] < SHARED
             for column in ("rank", "rank_optimistic", "rank_pessimistic", "gold_ranks", "scored_tokens", "gold_tokens"):
                 assert row[column] == other[column], (column, row["prompt"])
             assert row["top_ids"] == other["top_ids"]
@@ -155,6 +165,7 @@ def test_a_search_ranks_like_all_candidates(folder, tmp_path, monkeypatch):
             compared += 1
     assert compared > 1000
     assert several > 30
+    assert shared > 30
 
 
 def test_small_batches(folder, tmp_path):

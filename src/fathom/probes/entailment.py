@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import accumulate
@@ -55,6 +56,8 @@ ALTERNATIVE = "let it choose among options: fathom build choices, then fathom pr
 """What to do with a model that is neither masked nor causal."""
 SHARD_STATEMENTS = 8192
 SHARD_QUERIES = 256
+SHARED = 8
+"""Queries of one text from which all its candidates are scored, once, instead of searched for each query."""
 TOP = 10
 PSEUDOWORDS = "pseudowords.safetensors"
 """Artifact: the pairs of each rule, ``<x>`` and ``<y>`` of the first, of the second, …"""
@@ -337,10 +340,10 @@ class CausalEntailmentProbe(ShardedProbe):
         fitting = {text: ids for text, ids in texts.items() if too_long("", ids.longest, self.model) is None}
         self._statements += len(fitting) * len(space)
         asked = [query for query in shard.queries if reasons[query.id] is None and self._text(query) in fitting]
-        found = self._searched(
-            [query for query in asked if self._can_search(query, fitting[self._text(query)])], fitting
-        )
-        rest = list(dict.fromkeys(self._text(query) for query in asked if query.id not in found))
+        asks = Counter(map(self._text, asked))
+        searched = {text for text, ids in fitting.items() if asks[text] < SHARED and self._can_search(ids)}
+        found = self._searched([query for query in asked if self._text(query) in searched], fitting)
+        rest = [text for text in fitting if text not in searched]
         rows = pseudoword_scores(self.model, [fitting[text] for text in rest], self.budget, self._vectors)
         scores = dict(zip(rest, rows, strict=True))
         for query in shard.queries:
@@ -349,7 +352,7 @@ class CausalEntailmentProbe(ShardedProbe):
             reason = reasons[query.id] or too_long("a statement", texts[text].longest, self.model)
             yield prompted, reason or [found.get(query.id) or self._answer(query, texts[text], scores[text])]
 
-    def _can_search(self, query: Query, text: PseudowordText) -> bool:
+    def _can_search(self, text: PseudowordText) -> bool:
         """Return whether a search gives all numbers: there are tokens alone after the answer."""
         return self.model.refuses_cache(text.longest) is None and all(
             id_ < self.model.vocabulary_size for ids in text.rest for id_ in ids
