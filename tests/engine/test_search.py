@@ -68,7 +68,7 @@ def assert_exact(
     else:
         assert found.ranks is not None
         assert found.ranks == ranks
-    knows_all = plan.every_gold or not plan.prune
+    knows_all = not plan.prune or (plan.every_gold and found.ranks is not None)
     assert found.gold_ranks == (unfiltered_ranks(expected, question.gold) if knows_all else [])
     listed = [score for _, score in found.top]
     np.testing.assert_allclose(listed, np.sort(expected)[::-1][: plan.top_k], atol=2e-4)
@@ -85,6 +85,7 @@ PLANS = {
     "all scores": SearchPlan(prune=False),
     "rank alone": SearchPlan(top_k=0),
     "rank of every gold": SearchPlan(every_gold=True),
+    "rank of every gold, or stop": SearchPlan(max_rank=3, every_gold=True),
     "rank of every gold, mean": SearchPlan(top_k=0, every_gold=True, reduction=Reduction.MEAN),
     "stop at 1": SearchPlan(max_rank=1),
     "stop at 20": SearchPlan(reduction=Reduction.MEAN, max_rank=20, top_k=3),

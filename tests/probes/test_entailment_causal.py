@@ -23,7 +23,7 @@ from fathom.engine.scoring import pseudowords as pseudoword_module
 from fathom.engine.scoring.pseudowords import PseudowordEncoder, pseudowords
 from fathom.engine.scoring.rows import score_columns
 from fathom.probes import entailment as of_probe
-from fathom.probes.entailment import SHARED, CausalEntailmentProbe
+from fathom.probes.entailment import SHARED_FROM, CausalEntailmentProbe
 from fathom.probes.statement import StatementProbe
 from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT
 from fathom.studies.reasoning import entailment
@@ -137,6 +137,7 @@ def text_of(row: dict) -> tuple[str, str, str]:
 def test_a_search_ranks_like_all_candidates(folder, tmp_path, monkeypatch):
     """Ranks, those of each gold answer and the ten best; a pseudoword after the answer (rdfs7) takes all candidates."""
     model = causal("LlamaForCausalLM", byte_level(texts_of(folder) * 3))
+    monkeypatch.setattr(of_probe, "SEARCHED_FROM", 1)
     searched: set[str] = set()
     search = CausalEntailmentProbe._searched
 
@@ -155,8 +156,8 @@ def test_a_search_ranks_like_all_candidates(folder, tmp_path, monkeypatch):
         asks = Counter(map(text_of, rows.values()))
         for row in fast.predictions().to_pylist():
             other = rows[row["query_id"]]
-            shared += asks[text_of(row)] >= SHARED
-            assert row["tokens_full"] is None or asks[text_of(row)] < SHARED
+            shared += asks[text_of(row)] >= SHARED_FROM
+            assert row["tokens_full"] is None or asks[text_of(row)] < SHARED_FROM
             for column in ("rank", "rank_optimistic", "rank_pessimistic", "gold_ranks", "scored_tokens", "gold_tokens"):
                 assert row[column] == other[column], (column, row["prompt"])
             assert row["top_ids"] == other["top_ids"]

@@ -23,7 +23,7 @@ from fathom.engine.models.likelihoods import LikelihoodServer
 from fathom.engine.scoring.masked import Pll
 from fathom.engine.scoring.memory import Budget
 from fathom.engine.scoring.rows import Columns, PromptedQuery, result_columns, score_columns, unscored
-from fathom.engine.scoring.search import SearchPlan, SearchQuestion, search, token_counts
+from fathom.engine.scoring.search import SEARCHED_TOGETHER, SearchPlan, SearchQuestion, search, token_counts
 from fathom.engine.scoring.seq2seq import form_for
 from fathom.engine.scoring.statements import (
     Likelihood,
@@ -227,8 +227,6 @@ def _columns(
 
 
 SHARD_STATEMENTS = 8192
-SEARCHED_TOGETHER = 8
-"""Queries per shard of the exact search, which share passes."""
 
 
 class _Statements(NamedTuple):

@@ -25,6 +25,8 @@ from fathom.engine.scoring.statements import Reduction
 from fathom.engine.scoring.trie import AnswerTrie, Ints
 from fathom.engine.scoring.walk import Branches, Floats, SearchGoal, SearchResult, SearchState, Walk, count_run
 
+SEARCHED_TOGETHER = 8
+"""Questions that share passes: each pass has a mask of all their tokens."""
 ALL = -1
 """The owner of the prefix that all prompts share, instead of a question."""
 

@@ -29,7 +29,7 @@ class SearchGoal:
     :param top_k: length of the top list.
     :param max_rank: stop looking for the rank after that many better answers; None for no limit.
     :param prune: false to score all answers.
-    :param every_gold: find the rank of each gold answer among all others, and not only that of the best.
+    :param every_gold: find the unfiltered rank of each gold answer, too: the lowest one is the bound.
     """
 
     top_k: int = 10
@@ -94,7 +94,7 @@ class SearchState:
 
     def knows_gold_ranks(self) -> bool:
         """Return whether all answers above and equal to each gold answer were met, including known ones."""
-        return not self.aim.prune or self.aim.every_gold
+        return not self.aim.prune or (self.aim.every_gold and not self.is_beyond())
 
     def set_gold(self, totals: Floats) -> None:
         """:param totals: log-likelihoods of the gold answers in nats, shape (gold,)."""
