@@ -61,6 +61,16 @@ def test_a_line_every_so_often_and_one_at_the_end(clock, capsys):
     ]
 
 
+def test_what_an_earlier_session_did_took_no_time(clock, capsys):
+    """4 of 8 are there: two more in 12 s leave 12 s for the last two; a preparation has another total."""
+    with shown("resumed") as report:
+        report(0, 3)
+        report(4, 8)
+        clock.at += 12
+        report(6, 8)
+    assert "6 of 8 (75 %), 12 s, about 12 s left" in capsys.readouterr().err
+
+
 def test_what_is_soon_done_says_nothing(clock, capsys):
     with shown("quick") as report:
         steps(clock, report, 1, 8)

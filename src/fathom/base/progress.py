@@ -137,19 +137,22 @@ class Lines:
         self.text, self.every = text, every
         self.start = self.last = time.monotonic()
         self.any = False
+        self.before = self.total = 0
 
     def __call__(self, done: int, total: int) -> None:
         now = time.monotonic()
+        if total != self.total:  # the first call tells what an earlier session has done
+            self.before, self.total = done, total
         if now - self.last >= self.every or (done >= total and self.any):
-            log(f"{self.text}: {how_far(done, total, now - self.start)}")
+            log(f"{self.text}: {how_far(done, total, now - self.start, self.before)}")
             self.last, self.any = now, done < total
 
 
-def how_far(done: int, total: int, seconds: float) -> str:
-    """Describe progress. :param seconds: so far."""
+def how_far(done: int, total: int, seconds: float, before: int = 0) -> str:
+    """Describe progress. :param seconds: so far. :param before: how many were done before these."""
     if not total:
         return f"{seconds:.0f} s"
-    left = f", about {seconds * (total - done) / done:.0f} s left" if 0 < done < total else ""
+    left = f", about {seconds * (total - done) / (done - before):.0f} s left" if before < done < total else ""
     return f"{done:,} of {total:,} ({100 * done / total:.0f} %), {seconds:.0f} s{left}"
 
 
