@@ -58,7 +58,7 @@ ALTERNATIVE = "let it choose among options: fathom build choices, then fathom pr
 SHARD_STATEMENTS = 8192
 SHARD_QUERIES = 256
 SEARCHED_FROM = 200
-"""Candidates from which a text is searched: SmolLM2 takes as long in both ways for 39, a fourth for 783."""
+"""Candidates from which a text is searched: SmolLM2 takes as long in both ways for 82, a fourth for 783."""
 SHARED_FROM = 8
 """Queries of one text from which it is scored once: a search for each runs a fourth of the tokens or more."""
 TOP = 10
