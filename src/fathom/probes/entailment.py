@@ -39,12 +39,11 @@ from fathom.engine.scoring.pseudowords import (
     pseudowords,
 )
 from fathom.engine.scoring.rows import Columns, PromptedQuery, result_columns, score_columns
-from fathom.engine.scoring.search import SEARCHED_TOGETHER, SearchPlan, SearchQuestion, search, token_counts
+from fathom.engine.scoring.search import SearchPlan, SearchQuestion, search, token_counts
 from fathom.engine.scoring.slots import LEARNT, CandidateTokens, Slot, encode_slots, slot_scores
 from fathom.engine.scoring.statements import Reduction, Score, StatementScoring
 from fathom.engine.scoring.tokens import Bos, resolve_bos
 from fathom.engine.scoring.trie import AnswerTrie
-from fathom.engine.scoring.walk import SearchResult
 from fathom.probes.base import Answered, Facts, Probe, Shard, ShardedProbe, too_long
 from fathom.probes.options import EntailmentOptions, OntologyT, SlotOptions, complete_folds
 from fathom.probes.slot import NO_ESTIMATE, SlotProbe
@@ -58,7 +57,7 @@ ALTERNATIVE = "let it choose among options: fathom build choices, then fathom pr
 SHARD_STATEMENTS = 8192
 SHARD_QUERIES = 256
 SEARCHED_FROM = 200
-"""Candidates from which a text is searched: SmolLM2 takes as long in both ways for 82, a fourth for 783."""
+"""Candidates from which a text is searched: SmolLM2 takes as long in both ways for 82, by search a fourth for 783."""
 SHARED_FROM = 8
 """Queries of one text from which it is scored once: a search for each runs a fourth of the tokens or more."""
 TOP = 10
@@ -376,10 +375,7 @@ class CausalEntailmentProbe(ShardedProbe):
                 for query in members
             ]
             trie, plan = AnswerTrie(rest, space.ids), SearchPlan(TOP, every_gold=True)
-            results: list[SearchResult] = []
-            for start in range(0, len(questions), SEARCHED_TOGETHER):
-                some = questions[start : start + SEARCHED_TOGETHER]
-                results += search(self.model, trie, some, plan, self.budget, self._vectors)
+            results = search(self.model, trie, questions, plan, self.budget, self._vectors)
             for query, question, found in zip(members, questions, results, strict=True):
                 tokens = token_counts(trie, question, found)
                 tokens["gold_tokens"] = [texts[self._text(query)].answers[place] for place in question.gold]

@@ -66,7 +66,7 @@ def search(
     budget: Budget,
     vectors: Tensor | None = None,
 ) -> list[SearchResult]:
-    """Rank the gold answers of *questions*, which run together.
+    """Rank the gold answers of *questions*, of which :data:`SEARCHED_TOGETHER` run together.
 
     :param model: causal, with :meth:`~fathom.engine.models.base.Model.refuses_cache` None.
     :param questions: prompts and longest answers within the model's window.
@@ -75,6 +75,9 @@ def search(
     """
     if not questions:
         return []
+    if len(questions) > SEARCHED_TOGETHER:
+        first, others = questions[:SEARCHED_TOGETHER], questions[SEARCHED_TOGETHER:]
+        return [result for part in (first, others) for result in search(model, answers, part, plan, budget, vectors)]
     with torch.inference_mode():
         states = [_State(question, answers, plan) for question in questions]
         reader = _Reader(model, answers, states, budget, vectors)

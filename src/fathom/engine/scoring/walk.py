@@ -54,7 +54,7 @@ class SearchResult(NamedTuple):
 class SearchState:
     """The state of one question. The score is the log-likelihood, and the top list admits all answers.
 
-    ``best``: score of the best gold answer, which is ranked; ``lowest``: of the last one that the search must reach.
+    ``best``: score of the best gold answer; ``lowest``: of the worst one if each has a rank, else the same.
 
     :param gold: places of the gold answers.
     :param filtered: places excluded from the ranking.
