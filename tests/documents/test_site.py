@@ -120,7 +120,7 @@ QUESTIONS = {
     "how many facts": "faq.html",
     "8-bit": "faq.html",
     "windows": "faq.html",
-    "csv": "faq.html",
+    "csv": "data-format.html",
     "exit codes": "howto/ci.html",
     "gguf": "howto/models.html",
     "chat template": "howto/chat.html",
