@@ -1,4 +1,4 @@
-"""The study of memory on real weights: those contaminated with a small graph's test triples, and shams."""
+"""The study of memory on weights whose memory is known: those contaminated with test triples, and shams."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ TRIPLES = 150
 WEIGHTS = {"contaminated": ("--seed", "0"), "sham": ("--seed", "0", "--sham"), "other": ("--seed", "1", "--sham")}
 """How weights are made. The other sham is judged like the contaminated ones, with the first as its control."""
 CONTROLS = {"contaminated": "sham", "other": "sham"}
+SMALL = ("--kind", "masked", "--data", "graph", "--max-texts", "6000", "--hidden-size", "64", "--layers", "2")
+"""A small encoder that learns words from WordNet's definitions, and no answer."""
 PRETRAINING = ("--kind", "contrastive", "--data", "graph", "--contaminate", "test", "--batch-tokens", "384")
 PREDICTOR = {
     "predictor": "simkgc",
@@ -38,6 +40,9 @@ PREDICTOR = {
     "neighbour_names": 0,
     "validate_on": 10,
 }
+SMALL_RATE = 0.002
+SMALL_PREDICTOR = PREDICTOR | {"epochs": 10, "learning_rate": 1e-3}
+"""As MiniLM's rates, found on the first seed."""
 
 
 def drawn_graph(seed: int) -> KnowledgeGraph:
@@ -66,23 +71,32 @@ def drawn_graph(seed: int) -> KnowledgeGraph:
 
 @benchmark
 def contamination(
-    model: str = "all-MiniLM-L6-v2", seeds: int = 10, first: int = 0, out: Path = Path("build/contamination")
+    model: str = "all-MiniLM-L6-v2",
+    small: bool = False,
+    seeds: int = 10,
+    first: int = 0,
+    out: Path = Path("build/contamination"),
 ) -> None:
-    """Find test triples that real weights have read: contaminated weights remember answers, shams do not.
+    """Find test triples that weights have read: contaminated weights remember answers, shams do not.
 
     Each seed has a graph of its own, 150 triples of WN18RR of which 50 are tested on, and weights of its own. What is
-    finished in --out stays, so that a second call goes on. --first: of the seeds.
+    finished in --out stays, so that a second call goes on. --small: instead of --model, a small encoder made for each
+    seed. --first: of the seeds.
     """
     table = Table("seed", "verdict on", "Hits@10", "of its control", "says")
     found = Counter(dict.fromkeys(CONTROLS, 0))
-    source = str(Path(model).resolve()) if Path(model).exists() else model
+    source = "small" if small else str(Path(model).resolve()) if Path(model).exists() else model
+    rate = ("--learning-rate", str(SMALL_RATE)) if small else ()
     for seed in range(first, first + seeds):
         folder = out / str(seed)
         if not (folder / "graph").exists():
             write_whole(drawn_graph(seed), folder / "graph")
+        if small:
+            texts = ("--texts", str(DATA / "wn18rr"), "--seed", str(seed))
+            carry_out(folder, "kgc", "pretrain", *SMALL, *texts, "--out", source)
         for name, flags in WEIGHTS.items():
-            carry_out(folder, "kgc", "pretrain", *PRETRAINING, "--from", source, "--out", name, *flags)
-        write_plan(folder / "plan.yaml")
+            carry_out(folder, "kgc", "pretrain", *PRETRAINING, *rate, "--from", source, "--out", name, *flags)
+        write_plan(folder / "plan.yaml", SMALL_PREDICTOR if small else PREDICTOR)
         carry_out(folder, "plan", "plan.yaml", "--out", "plan")
         memory = json.loads((folder / "plan" / "studies" / "memory" / "memory.json").read_text(encoding="utf-8"))
         [cells] = (rows for title, rows in memory.items() if title.startswith("Hits@10 of every cell"))
@@ -105,14 +119,14 @@ def write_whole(graph: KnowledgeGraph, folder: Path) -> None:
     part.rename(folder)
 
 
-def write_plan(file: Path) -> None:
+def write_plan(file: Path, predictor: dict[str, str | float]) -> None:
     """Write a plan with two worlds, and one control for the contaminated weights and the other sham."""
     file.write_text(
         yaml.safe_dump(
             {
                 "data": {"wn": {"data": "graph", "worlds": ["base", "anonymised-er"], "sought": "names"}},
                 "runs": {
-                    name: {**PREDICTOR, "weights": name}
+                    name: {**predictor, "weights": name}
                     | ({} if name == "contaminated" else {"random_from": "contaminated"})
                     for name in WEIGHTS
                 },
