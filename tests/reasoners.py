@@ -147,15 +147,19 @@ class Reading:
         return [kind for named, kind, _ in self.about if of_anyone or self.subject in named]
 
     @cached_property
+    def own(self) -> list[tuple[str, str]]:
+        """What the individual in question is stated to be, in the role that the rule needs, and without names."""
+        role = -1 if self.rule == "rdfs3" else 0
+        return [
+            (_kind(premise, frozenset(named)), _without(premise, named))
+            for premise in self.premises
+            if (named := [word for word in re.findall(r"<.>|\w+", premise) if word in self.individuals])
+            and named[role] == self.subject
+        ]
+
+    @property
     def own_kinds(self) -> list[str]:
-        """What the individual in question is stated to be, in the role that the rule needs."""
-        kinds = []
-        for premise in self.premises:
-            named = [word for word in re.findall(r"<.>|\w+", premise) if word in self.individuals]
-            role = -1 if self.rule == "rdfs3" else 0
-            if named and named[role] == self.subject:
-                kinds.append(_kind(premise, frozenset(named)))
-        return kinds
+        return [kind for kind, _ in self.own]
 
     def _named(self, premise: str) -> frozenset[str]:
         return self.individuals.intersection(re.findall(r"<.>|\w+", premise))
@@ -460,17 +464,54 @@ def overlap_or_copy(reading: Reading, names: Names, world: World) -> Scores:
     return bound_overlap(reading, names, world) or copies_if_stated(reading, names, world)
 
 
+def _alike(reading: Reading) -> bool:
+    """Return whether two words of a text begin and end alike."""
+    words = dict.fromkeys(re.findall(r"[^\W\d_]{5,}", f"{reading.text} {reading.asked}".lower()))
+    return any(
+        one[:3] == other[:3] and one[-1] == other[-1] and one.rstrip("s") != other.rstrip("s")
+        for one, other in combinations(words, 2)
+    )
+
+
+def copies_unless_alike(reading: Reading, names: Names, world: World) -> Scores:
+    """Joins nothing and binds nobody; gives up where names differ so little that they may be confused."""
+    return {} if _alike(reading) else copies_last(reading, names, world)
+
+
+def remembers_unless_alike(reading: Reading, names: Names, world: World) -> Scores:
+    return {} if _alike(reading) else remembers_anyone(reading, names, world)
+
+
+def undirected_as_spelt(reading: Reading, names: Names, world: World) -> Scores:
+    """Follows facts in either direction, to names that are spelt as in the text: "Artist" is not "artist"."""
+    body = reading.text.rpartition("Therefore,")[0]
+    return {name: 1.0 for name in undirected(reading, names, world) if name in body}
+
+
+def votes_by_letters(reading: Reading, names: Names, world: World) -> Scores:
+    """Guesses from the answers to all other premises of the rule, by the runs of letters that they share."""
+    votes: Counter[str] = Counter()
+    for stated in reading.stated:
+        others = [item for item in world.answers.items() if item[0][0] == reading.rule and item[0][1] != stated]
+        for (_, premise), answers in others if world.knows(reading.rule, stated) else ():
+            own, shared = _runs(stated), _runs(premise)
+            votes[answers[0]] += (len(own & shared) / (1 + len(own | shared))) ** 2
+    found = ((name, score) for answer, score in votes.items() for name in _given([answer], names, world))
+    return {name: score for name, score in found if score > 0}
+
+
 SHORTCUTS: Mapping[str, Answerer] = {
     one.__name__: one
     for one in (
         at_random, constant, first_option, by_frequency, root, word_overlap, bound_overlap, substring, copies_first,
         copies_last, copies_if_stated, remembers_anyone, remembers_if_stated, first_and_last, skips_middle,
         backwards, any_subject, last_subject, first_subject, undirected, repeated_word, two_premises, every_word_twice,
-        bookends, short_and_twice, bound_letters, bound_ending, copy_or_lookup, overlap_or_copy,
+        bookends, short_and_twice, bound_letters, bound_ending, copy_or_lookup, overlap_or_copy, copies_unless_alike,
+        remembers_unless_alike, undirected_as_spelt, votes_by_letters,
     )
 }  # fmt: skip
 MEMORY_USERS: Mapping[str, Answerer] = {one.__name__: one for one in (bound_memory, memory_or_copy)}
-"""They do use what they remember of the individual in question, and combine nothing."""
+"""They do use what they remember of who is mentioned in a role or another, and combine nothing."""
 
 
 # --- who reasons
@@ -484,7 +525,7 @@ def reader(reading: Reading, names: Names, world: World) -> Scores:
 def reasoner(reading: Reading, names: Names, world: World) -> Scores:
     """Draws what follows from facts that are stated and facts that are remembered."""
     return {
-        **_given([name for one in reading.stated for name in world.recall(reading.rule, one)], names, world)
+        **_given([name for _, one in reading.own for name in world.recall(reading.rule, one)], names, world)
     } | reader(reading, names, world)
 
 
@@ -527,7 +568,7 @@ class Ways(NamedTuple):
 
 
 WAYS: Mapping[str, Sequence[str]] = {
-    "binds": ("full name", "first letters", "first", "last", "any mention", "nothing"),
+    "binds": ("full name", "first letters", "last letters", "vowels", "first", "last", "any mention", "nothing"),
     "links": ("directed", "undirected", "all but one"),
     "connective": ("read", "ignored"),
     "order": ("ignored", "used"),
@@ -539,6 +580,12 @@ ASSERTED = {
     REMEMBERS: ("binds", "connective", "memory"),
 }
 """The properties that each verdict asserts."""
+_OF_LETTERS: Mapping[str, Callable[[str], str]] = {
+    "first letters": lambda name: name[:2],
+    "last letters": lambda name: name[-3:],
+    "vowels": lambda name: "".join(re.findall("[aeiou]", name)) or name,
+}
+"""What is read of names."""
 _IGNORED = {
     "is not": "is", "eats": "is", "does not imply": "implies", "may imply": "implies", "resembles": "implies",
     "one does not have to be": "one has to be", "one may be": "one has to be", "one has to eat": "one has to be",
@@ -583,9 +630,8 @@ class Composed:
         about = reading.about
         mentioned = any(reading.subject in names for names, *_ in about)
         if self.ways.binds == "full name":
-            own = set(reading.own_kinds)
-            return [(kind, premise) for names, kind, premise in about if reading.subject in names and kind in own]
-        if self.ways.binds == "first letters":
+            return reading.own
+        if self.ways.binds in _OF_LETTERS:
             return [
                 (kind, premise)
                 for names, kind, premise in about
@@ -599,7 +645,8 @@ class Composed:
         return [(kind, premise) for _, kind, premise in chosen]
 
     def _same(self, one: str, other: str) -> bool:
-        return one[:2] == other[:2] if self.ways.binds == "first letters" else one == other
+        read = _OF_LETTERS.get(self.ways.binds, str)
+        return read(one) == read(other)
 
     def _joined(self, reading: Reading, kinds: Sequence[str]) -> list[str]:
         """The names that the facts lead to, longest way first."""

@@ -14,7 +14,7 @@ import fathom
 from fathom.base.errors import BadInput
 from fathom.data.formats import read
 from fathom.data.formats.ontoprobe import read_patterns
-from fathom.data.nonce import nonce_words, similar_words
+from fathom.data.nonce import FIRST, INNER, LAST, nonce_words, similar_words
 from fathom.data.prompts.alterations import (
     ANOTHER_FIRST,
     ANOTHER_SECOND,
@@ -87,10 +87,11 @@ from tests.reasoners import (
 
 MODEL = "BertForMaskedLM"
 STUDIES = ("entailment", "chains", "choice")
-OF_RULE = 1 + 2 + 11 * 2 + 2 * 6
-"""Texts of a whole argument of one fact: whole; a premise missing; two premises in two orders, three or four in six."""
-OF_MEMORY = 1 + 6 + 6
-"""Of premise 2 alone: whole; six of one sentence or none; subjects exchanged in six orders."""
+OF_RULE = 1 + 2 + 11 * 2 + 2 * 6 + 3 + 5 + 6
+"""Texts of a whole argument of one fact: whole; a premise missing; two premises in two orders, three or four in six;
+three further versions of another premise 1, one of five others, and one of exchanged subjects in six orders."""
+OF_MEMORY = 1 + 5 + 2 + 2 * 6
+"""Of premise 2 alone: whole; five of one sentence or none; about two other subjects; each exchanged in six orders."""
 ONTOLOGIES = Path(__file__).parents[1] / "ontologies"
 
 
@@ -197,7 +198,7 @@ def test_entailment_from_end_to_end(things, small, tmp_path, monkeypatch, answer
         assert mentioned(found.conclusions[1].decision.reason, "premise 1 of", "of 88 items is remembered")
     counts = [{text: number.n for text, number in one.over.items()} for one in found.conclusions]
     guessed = [one.excluded for one in found.conclusions]
-    assert counts == [dict.fromkeys(NEEDED[COMBINES], 100), dict.fromkeys(NEEDED[REMEMBERS], 88)]
+    assert counts == [dict.fromkeys(NEEDED[COMBINES], 100), dict.fromkeys(needed(REMEMBERS, "rdfs9"), 88)]
     assert guessed == [0, 12], "the answers of things whose numbers are alike"
     [shares] = found.counterfactuals
     if answerer is reader:
@@ -255,7 +256,7 @@ def test_choice_from_end_to_end(things, tmp_path, answerer):
     model = Reasoning(answerer, world, words)
     options = {"relations": ("subClassOf", "rdfs9-altered")}
     run = fathom.probe("choice", model, tmp_path / "built", tmp_path / "run", **options).folder
-    assert stated(summarise(run).notes, "12,480 queries", "altered texts")
+    assert stated(summarise(run).notes, "17,520 queries", "altered texts")
     found = choice.analyse([run])
     expected = [answerer is reasoner] * 2
     assert [one.decision.holds for one in found.conclusions] == expected
@@ -281,8 +282,8 @@ def test_texts_of_two_facts_by_hand(things):
     own = [query for query in queries if query.groups["item"] == item and query.groups["pair"] == "0"]
     names = nonce_words(f"0 rdfs9 {item}", excerpt_of(read(things), {}), 3)
     _, _, first, second = (next(names) for _ in range(4))
-    similar, beyond = islice(similar_words(first, excerpt_of(read(things), {})), 2)
-    similar_second = next(similar_words(second, excerpt_of(read(things), {})))
+    similar, beyond = islice(similar_words(first, INNER, excerpt_of(read(things), {})), 2)
+    similar_second = next(similar_words(second, INNER, excerpt_of(read(things), {})))
     given = {
         (query.groups["given"], query.groups["order"]): query.sentences[0].text.removesuffix(
             " Therefore, <x> is a particular [Y] ."
@@ -335,22 +336,88 @@ def test_texts_of_two_facts_by_hand(things):
 
 
 def test_each_premise_of_an_altered_text_stands_first_and_last(things):
-    """No order of sentences tells an altered text, whichever statement is taken."""
+    """No order of sentences tells an altered text, whichever statement is taken; versions state other sentences."""
     queries = argument_queries(read(things), {}, ["rdfs9"], (1, 2), ("plain", "shuffled"), 1, 0).queries
-    orders = defaultdict(list)
+    found = defaultdict(lambda: defaultdict(list))
     for query in queries:
-        groups = query.groups
-        key = tuple(groups[name] for name in ("item", "depth", "form", "given"))
-        sentences = query.sentences[0].text.partition(" Therefore,")[0].split(" . ")
-        orders[key].append([sentence.removesuffix(" .") for sentence in sentences])
-    for (*_, form, given), texts in orders.items():
-        assert len({tuple(text) for text in texts}) == len(texts) == (1 if given == WHOLE else min(len(texts), 6))
-        if form == "plain" and given != WHOLE:
-            assert set.intersection(*map(set, texts)) == set(texts[0])
-            assert {text[0] for text in texts} == {text[-1] for text in texts} == set(texts[0])
-            assert len(texts) == {1: 1, 2: 2}.get(len(texts[0]), 6)
-        if form == "plain" and given == WHOLE:
-            assert texts[0][-1].startswith("<x>")
+        sentences = query.sentences[0].text.partition(" Therefore,")[0].removesuffix(" .").split(" . ")
+        key = tuple(query.groups[name] for name in ("item", "depth", "form", "given"))
+        found[key][frozenset(sentences)].append(sentences)
+    for (*_, form, given), by_version in found.items():
+        versions = list(by_version.values())
+        assert all(len({tuple(text) for text in texts}) == len(texts) <= 6 for texts in versions)
+        assert {len(texts) for texts in versions[1:]} <= {6 if given == SUBJECTS_EXCHANGED else 1}
+        usual = versions[0]
+        if given == WHOLE:
+            assert (len(versions), len(usual)) == (1, 1)
+            assert form != "plain" or usual[0][-1].startswith("<x>")
+        elif form == "plain":
+            assert {text[0] for text in usual} == {text[-1] for text in usual} == set(usual[0])
+            assert len(usual) == {1: 1, 2: 2}.get(len(usual[0]), 6)
+
+
+@pytest.mark.parametrize("rule", list(RULES))
+def test_other_names_differ_in_one_sound_or_in_all(built, rule):
+    """Neither a part of a name, nor that two names are alike, tells whole texts from altered ones."""
+    data, patterns = read(built), read_patterns(built)
+    texts = argument_queries(data, patterns, [rule], (1,), ("plain",), 1, 0, (COMBINES, REMEMBERS)).queries
+    item = texts[0].groups["item"]
+    given = defaultdict(list)
+    for query in texts:
+        if query.groups["item"] == item:
+            text = query.sentences[0].text.rpartition("Therefore,")[0].strip()
+            given[query.groups["conclusion"], query.groups["given"]].append(text)
+    names = nonce_words(f"0 {rule} {item}", excerpt_of(data, patterns), 3)
+    _, _, name = (next(names) for _ in range(3))
+    avoid = excerpt_of(data, patterns)
+    similar = [next(similar_words(name, at, avoid)) for at in (INNER, FIRST, LAST)]
+    others = [re.findall(r"[^\W\d_]{6,}", text.lower()) for text in given[COMBINES, ANOTHER_FIRST]]
+    versions = [next((one for one in similar if any(word.startswith(one) for word in words)), "") for words in others]
+    assert Counter(versions) == {similar[0]: 2, similar[1]: 1, similar[2]: 1, "": 1}
+    own, partner = ("<y>", "<x>") if rule == "rdfs3" else ("<x>", "<y>")
+    for conclusion in (COMBINES, REMEMBERS):
+        about = [set(re.findall("<.>", text)) for text in given[conclusion, OTHER_SUBJECT]]
+        assert {partner} in about
+        assert all(own not in marks for marks in about)
+    altered = given[REMEMBERS, SUBJECTS_EXCHANGED]
+    assert all("implies" in text or "is" in text.split() or rule in ("rdfs2", "rdfs3", "rdfs7") for text in altered)
+    assert len(altered) == 12
+
+
+def test_reversed_facts_are_spelt_as_in_whole_texts(things):
+    """Copying a name as it is spelt after a verb is no sign of direction."""
+    queries = argument_queries(read(things), {}, ["rdfs9"], (1,), ("plain",), 1, 0).queries
+    own = [query for query in queries if query.subject == "thing5" and query.groups["given"] == REVERSED]
+    gold = KINDS[5 * 7 % 12]
+    starts = [query.sentences[0].text.partition(" . ")[0] for query in own]
+    assert [re.sub(r"is a \w+$", "is a", text) for text in starts if not text.startswith("<x>")] == [
+        f"{gold.capitalize()} is a", f"Every {gold} is a",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "asked"), [("rdfs2", "<x>"), ("rdfs3", "<y>")])
+def test_memory_is_asked_about_the_other_role(built, rule, asked):
+    """Who does what to whom: unless both roles have the answer."""
+    data, patterns = read(built), read_patterns(built)
+    texts = argument_queries(data, patterns, ["rdfs2", "rdfs3"], (1,), ("plain",), 1, 0, (REMEMBERS,)).queries
+    answers = {
+        (query.relation, query.subject): {*query.gold, *query.known}
+        for query in texts
+        if query.groups["given"] == WHOLE
+    }
+    other = {"rdfs2": "rdfs3", "rdfs3": "rdfs2"}[rule]
+    own = [query for query in texts if query.relation == rule]
+    turned = {query.subject: query for query in own if query.groups["given"] == SECOND_REVERSED}
+    whole = {query.subject: query for query in own if query.groups["given"] == WHOLE}
+    for name, query in whole.items():
+        assert (name in turned) == (query.gold[0] not in answers.get((other, name), ()))
+        if name in turned:
+            swapped = turned[name].sentences[0].text.replace("<y>", "<w>").replace("<x>", "<y>").replace("<w>", "<x>")
+            assert swapped.rpartition("Therefore,")[0] == query.sentences[0].text.rpartition("Therefore,")[0]
+            assert turned[name].gold == query.gold
+            assert turned[name].sentences[0].text.rpartition("Therefore,")[2].startswith(f" {asked}")
+    assert 0 < len(turned) < len(whole)
+    assert SECOND_REVERSED not in needed(REMEMBERS, "rdfs9")
 
 
 def test_memory_is_asked_against_its_direction(things):
@@ -547,7 +614,7 @@ def test_what_similar_items_answer_needs_no_memory():
     ]  # fmt: skip
     solved = solving(texts)
     alike = {"arch bridge", "arched bridge", "sonata", "sonatina"}
-    for name in ("neighbour", "neighbour by letters"):
+    for name in ("neighbour", "votes by letters"):
         assert alike <= set(solved[name])
     assert solved["frequency"] == ["lake", "qqq", "zyx"], "each other answer has two items or fewer"
 

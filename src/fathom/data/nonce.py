@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Collection, Iterator
 
 _ONSETS = (
@@ -14,6 +15,10 @@ _MIDDLES = (
 )  # fmt: skip
 _CODAS = (*"bdgklmnprtxz", "ld", "lm", "lt", "nd", "nk", "rn")
 _VOWELS = "aeiou"
+LONG = 3
+"""Syllables of words that have similar ones, which begin and end alike."""
+FIRST, INNER, LAST = 0, 3, -1
+"""Sounds of such a word: its first consonants, its middle vowel, its last consonants."""
 _TRIES = 100
 """Draws of known words in a row after which words get another syllable."""
 
@@ -38,12 +43,20 @@ def nonce_words(seed: int | str, avoid: Collection[str] = (), syllables: int = 2
             middles, tries = middles + 1, 0
 
 
-def similar_words(word: str, avoid: Collection[str] = ()) -> Iterator[str]:
-    """Yield words that begin and end as *word* does, with another syllable between, in an order of its own.
+def similar_words(word: str, at: int, avoid: Collection[str] = ()) -> Iterator[str]:
+    """Yield words that differ from *word* in one sound, as long as it if they can be, in an order of their own.
 
+    :param at: number of the sound, or -1: of a shorter word the last. Words that differ in another one come after.
     :param avoid: words in lower case that are excluded.
     """
-    syllables = [f"{vowel}{middle}" for vowel in _VOWELS for middle in _MIDDLES]
-    random.Random(f"similar to {word}").shuffle(syllables)
-    words = (f"{word[: (len(word) + 1) // 2]}{syllable}{word[-2:]}" for syllable in syllables)
-    return (similar for similar in words if similar != word and similar.lower() not in avoid)
+    sounds = re.findall(f"[{_VOWELS}]+|[^{_VOWELS}]+", word)
+    draw = random.Random(f"similar to {word}")
+    for place in (min(at, len(sounds) - 1) % len(sounds), *range(len(sounds))):
+        old = sounds[place]
+        edge = {0: _ONSETS, len(sounds) - 1: _CODAS}.get(place, _MIDDLES)
+        kind = list(_VOWELS if old[0] in _VOWELS else edge)
+        draw.shuffle(kind)
+        for sound in sorted(kind, key=lambda sound: len(sound) != len(old)):
+            similar = "".join((*sounds[:place], sound, *sounds[place + 1 :]))
+            if sound != old and similar.lower() not in avoid:
+                yield similar

@@ -22,7 +22,7 @@ from dataclasses import replace
 from itertools import islice, product
 from typing import NamedTuple
 
-from fathom.data.nonce import nonce_words, similar_words
+from fathom.data.nonce import FIRST, INNER, LAST, LONG, nonce_words, similar_words
 from fathom.data.prompts.choices import LURE
 from fathom.data.prompts.entailment import (
     OF_PATTERN,
@@ -53,13 +53,8 @@ NEGATED_SECOND, VERB_SECOND = "premise 2 negated", "another verb in premise 2"
 OTHER_SUBJECT, SUBJECTS_EXCHANGED = "about another subject", "subjects exchanged"
 ANSWERS_EXCHANGED, MIDDLE_MISSING, REVERSED = "answers exchanged", "a middle fact missing", "fact reversed"
 WORDS_EXCHANGED, SECOND_REVERSED = "words exchanged", "premise 2 reversed"
-"""Texts of an item. Premise 1 is the facts, premise 2 what is stated of the subject. *Another* premise is about a
-class or property that the other premise does not mention; nonce ones differ from it by one syllable. *Weakened*: "some
-blavedok is an artist". *Another verb*: "blavedok eats an artist". *Subjects exchanged*: the subject has another premise
-2, and another subject has both. *Answers exchanged*: premise 1 has another answer, another premise 1 the right one.
-*Fact reversed*: "artist is a blavedok"; of memory "<x> is an artist", and the wrong answer is the item's class. *Words
-exchanged*: "blavuzdok of a blavedok is an artist", "<x> is a blavedok of a blavuzdok".
-*Premise 2 reversed*: "blavedok is a <x>", "<y> blavedoks <x>"."""
+"""Texts of an item (docs/methods/reasoning.md shows each). Premise 1 is the facts, premise 2 what is stated of the
+subject. *Another* premise is about a class or property that the other premise does not mention."""
 COMBINES, REMEMBERS = "combines what is stated", "uses what it remembers"
 COUNTERFACTUAL = "counterfactual premise"
 OF_TEXT, OF_MEMORY = "answer of the text", "answer of memory"
@@ -71,7 +66,7 @@ _OF_RULE = (REVERSED, WEAKENED_FIRST, WORDS_EXCHANGED, SECOND_REVERSED)
 """Of rules only: an axiom says the same in both directions, or has no other, and its names are not nonce words."""
 NEEDED = {
     COMBINES: (WITHOUT_FIRST, WITHOUT_SECOND, *_OF_FACTS, WORDS_EXCHANGED, SECOND_REVERSED, *_OF_SECOND),
-    REMEMBERS: (NOTHING, REVERSED, *_OF_SECOND),
+    REMEMBERS: (NOTHING, REVERSED, SECOND_REVERSED, *_OF_SECOND),
 }
 """The altered texts to which a conclusion needs the whole text to be preferred; see :func:`needed`."""
 PLAIN, PARAPHRASED, SHUFFLED = "plain", "paraphrased", "shuffled"
@@ -81,15 +76,15 @@ DISTRACTORS = 2
 """Facts of others among those that are shuffled."""
 MOST_ORDERS = 6
 """An altered text has its sentences in so many orders, so that no place gives one away (three have no others)."""
-_SYLLABLES = 3
-"""Of nonce words: enough for similar ones, which begin and end alike."""
+_OTHER_LIMIT = {"rdfs2": "rdfs3", "rdfs3": "rdfs2"}
+"""Rules whose answer is a class and whose item is none, so that memory has its direction in the roles of premise 2."""
 
 
 def needed(conclusion: str, rule: str, depth: int = 1) -> tuple[str, ...]:
     """Return the altered texts that a conclusion needs."""
     if conclusion == REMEMBERS:
-        limits = rule in ("rdfs2", "rdfs3")  # the answer is a class, and the item none
-        return tuple(text for text in NEEDED[conclusion] if text != REVERSED or not limits)
+        unfit = REVERSED if rule in _OTHER_LIMIT else SECOND_REVERSED
+        return tuple(text for text in NEEDED[conclusion] if text != unfit)
     of_facts = [
         of_fact(text, place, depth)
         for text in NEEDED[conclusion]
@@ -111,7 +106,7 @@ class Premise(NamedTuple):
     paraphrased: str
 
 
-Roles = list[tuple[str, Premise]]
+Roles = tuple[tuple[str, Premise], ...]
 """Premises with their roles, which are the same in all texts of an item."""
 
 
@@ -142,48 +137,52 @@ class Premises(NamedTuple):
         second = _roles("begins", self.second)
         of_other = _roles("other", self.of_other)
         made = {
-            WHOLE: [*facts, *second],
+            WHOLE: (*facts, *second),
             WITHOUT_FIRST: second,
             WITHOUT_SECOND: facts,
-            OTHER_SUBJECT: [*facts, *of_other],
+            OTHER_SUBJECT: (*facts, *of_other),
         }
         for text, premises in self.instead.items():
             for place, premise in enumerate(premises):
-                rest = [*facts[place + 1 :], *second]
-                made[of_fact(text, place, len(facts))] = [*facts[:place], (facts[place][0], premise), *rest]
+                rest = (*facts[place + 1 :], *second)
+                made[of_fact(text, place, len(facts))] = (*facts[:place], (facts[place][0], premise), *rest)
         for place, premise in enumerate(self.diverted):
-            both = [(facts[place][0], premise), ("other fact", self.instead[ANOTHER_FIRST][place])]
-            rest = [*facts[place + 1 :], *second]
-            made[of_fact(ANSWERS_EXCHANGED, place, len(facts))] = [*facts[:place], *both, *rest]
+            both = (facts[place][0], premise), ("other fact", self.instead[ANOTHER_FIRST][place])
+            rest = (*facts[place + 1 :], *second)
+            made[of_fact(ANSWERS_EXCHANGED, place, len(facts))] = (*facts[:place], *both, *rest)
         for text, premises in self.second_instead.items():
-            made[text] = [*facts, *_roles("begins", premises)]
+            made[text] = (*facts, *_roles("begins", premises))
         if ANOTHER_SECOND in self.second_instead:
             also_of_other = _roles("other too", self.another_of_other)
-            made[SUBJECTS_EXCHANGED] = [*made[ANOTHER_SECOND], *of_other, *also_of_other]
+            made[SUBJECTS_EXCHANGED] = (*made[ANOTHER_SECOND], *of_other, *also_of_other)
         if self.exchanged:
             first, last = self.exchanged
-            made[WORDS_EXCHANGED] = [(facts[0][0], first), *facts[1:], (second[0][0], last)]
+            made[WORDS_EXCHANGED] = ((facts[0][0], first), *facts[1:], (second[0][0], last))
         if len(facts) > 2:
             middle = len(facts) // 2
-            made[MIDDLE_MISSING] = [*facts[:middle], *facts[middle + 1 :], *second]
+            made[MIDDLE_MISSING] = (*facts[:middle], *facts[middle + 1 :], *second)
         return made
 
 
 def _roles(role: str, premises: Sequence[Premise]) -> Roles:
-    return [(f"{role} {place}", premise) for place, premise in enumerate(premises)]
+    return tuple((f"{role} {place}", premise) for place, premise in enumerate(premises))
 
 
-def in_orders(texts: Mapping[str, Roles], form: str, seed: str) -> Iterator[tuple[str, int, Roles]]:
-    """Yield each text with the number of its order: the whole one in one, altered ones in several.
-
-    Each premise of up to six stands first and last in one of them.
-    """
-    for text, premises in texts.items():
-        usual = sorted(premises, key=lambda role: _place(seed, role[0])) if form == SHUFFLED else premises
-        rotated = [[*part[at:], *part[:at]] for part in (usual, usual[::-1]) for at in range(len(part))]
-        distinct = list({tuple(order): order for order in rotated}.values()) or [[]]
-        for number, order in enumerate(distinct[: 1 if text == WHOLE else MOST_ORDERS]):
+def in_orders(texts: Mapping[str, Sequence[Roles]], form: str, seed: str) -> Iterator[tuple[str, int, Roles]]:
+    """Yield each text with the number of its order; whole texts and most further versions have one order alone."""
+    for text, versions in texts.items():
+        most = MOST_ORDERS if text == SUBJECTS_EXCHANGED else 1
+        usual, *others = (_orders(premises, form, seed) for premises in versions)
+        distinct = list(dict.fromkeys([*usual, *(order for orders in others for order in orders[:most])]))
+        for number, order in enumerate(distinct[:1] if text == WHOLE else distinct):
             yield text, number, order
+
+
+def _orders(premises: Roles, form: str, seed: str) -> list[Roles]:
+    """Return orders in which each of up to six premises stands first once, and last once."""
+    usual = tuple(sorted(premises, key=lambda role: _place(seed, role[0]))) if form == SHUFFLED else premises
+    rotated = [(*part[at:], *part[:at]) for part in (usual, usual[::-1]) for at in range(len(part))]
+    return list(dict.fromkeys(rotated))[:MOST_ORDERS] or [()]
 
 
 def worded(roles: Roles, form: str, seed: str, others: Sequence[Premise], conclusion: str) -> str:
@@ -268,6 +267,8 @@ def argument_queries(
     for rule in rules:
         every, left_out = arguments(data, patterns, rule)
         notes += left_out
+        limits = arguments(data, patterns, _OTHER_LIMIT[rule])[0] if rule in _OTHER_LIMIT else []
+        limited = {(limit.item.query.subject, id_) for limit in limits for id_ in limit.right}
         for number, argument in enumerate(every):
             others = every[number + 1 :] + every[:number]
             if argument.item.query.id in tested:
@@ -275,7 +276,8 @@ def argument_queries(
                     queries += _combining(rule, argument, others, words, depths, forms, pairs, seed)
                 if REMEMBERS in conclusions:
                     pattern = patterns.get(RULES[rule], {}).get(argument.name, "")
-                    queries += _remembering(rule, argument, others, words, pattern, pairs)
+                    both_ways = (argument.item.query.subject, argument.gold) in limited
+                    queries += _remembering(rule, argument, others, words, pattern, pairs, both_ways)
                 if COUNTERFACTUAL in conclusions:
                     queries += _counterfactual(rule, argument, others, pairs)
     return pseudoword_queries(data, patterns, queries, rules, notes)
@@ -293,41 +295,71 @@ def _combining(
 ) -> Iterator[Query]:
     query = argument.item.query
     own_seed = f"{seed} {rule} {query.id}"
-    names = nonce_words(own_seed, words, _SYLLABLES)
+    names = nonce_words(own_seed, words, LONG)
     strange = [another for another in others if another.name != argument.name and another.gold not in argument.right]
     drawn = random.Random(own_seed).sample(strange, min(DISTRACTORS, len(strange)))
     distractors = [_fact(rule, next(names), another.name, True) for another in drawn]
     chain = list(islice(names, max(depths)))
+    unlike = list(islice(nonce_words(f"unlike {own_seed}", words, LONG), max(depths) + 1))
     for depth, form in product(depths, forms):
-        texts = _premises(rule, chain[:depth], argument.name, words).texts()
+        texts = _texts(rule, chain[:depth], argument.name, unlike, words)
         for pair, (alteration, order, roles) in product(range(pairs), in_orders(texts, form, own_seed)):
             text = worded(roles, form, own_seed, distractors, _conclusion(rule))
             how = Wording(str(depth), form, str(order))
             yield _query(rule, argument, COMBINES, alteration, pair, text, argument.right, how)
 
 
-def _premises(rule: str, chain: Sequence[str], answer: str, words: Collection[str]) -> Premises:
-    """:param chain: names of classes or properties from the one that is stated upwards, without the *answer*."""
+def _texts(
+    rule: str, chain: Sequence[str], answer: str, unlike: Sequence[str], words: Collection[str]
+) -> dict[str, list[Roles]]:
+    """Return the versions of each text: with similar names, and with names that are *unlike* the others.
+
+    :param chain: names of classes or properties from the one that is stated upwards, without the *answer*.
+    """
+    extra, *others = unlike[: len(chain) + 1]
+    similar = [[next(similar_words(name, at, words)) for name in chain] for at in (INNER, FIRST, LAST)]
+    _, near = islice(similar_words(chain[0], INNER, words), 2)
+    strange = _premises(rule, chain, answer, others, extra, True).texts()
+    inner, *edges = (_premises(rule, chain, answer, names, near, False).texts() for names in similar)
+    return {
+        text: [roles, strange[text], *(made[text] for made in edges if text.startswith(ANOTHER_FIRST))]
+        for text, roles in inner.items()
+    }
+
+
+def _others(rule: str, unlike: bool) -> tuple[str, str]:
+    """Return individuals that are not asked about: in both roles the same one if they are *unlike* the one that is."""
+    return ((X, X) if rule == "rdfs3" else (Y, Y)) if unlike else (Z, W)
+
+
+def _premises(
+    rule: str, chain: Sequence[str], answer: str, others: Sequence[str], extra: str, unlike: bool
+) -> Premises:
+    """Return what texts are made of; *others* are names instead of those of the chain, *extra* is one more.
+
+    :param unlike: the other individual is unlike the one in question, and facts are reversed in the other wording.
+    """
     names = [*chain, answer]
-    similar = [next(similar_words(name, words)) for name in chain]
-    _, beyond = islice(similar_words(chain[0], words), 2)
+    of_other = _others(rule, unlike)
 
     def facts(below: Sequence[str], above: Sequence[str], how: str = STATED) -> list[Premise]:
         return [_fact(rule, *pair, place == 0, how) for place, pair in enumerate(zip(below, above, strict=True))]
 
     instead = {how: facts(chain, names[1:], how) for how in (NEGATED_FIRST, WEAKENED_FIRST, VERB_FIRST, REVERSED)}
+    if unlike:
+        instead[REVERSED] = [Premise(*fact[::-1]) for fact in instead[REVERSED]]
     second = {how: [_about(rule, chain[0], X, Y, how)] for how in (NEGATED_SECOND, VERB_SECOND, SECOND_REVERSED)}
     return Premises(
         facts(chain, names[1:]),
-        instead | {ANOTHER_FIRST: facts(similar, names[1:])},
-        facts(chain, [beyond] * len(chain)),
+        instead | {ANOTHER_FIRST: facts(others, names[1:])},
+        facts(chain, [extra] * len(chain)),
         [_about(rule, chain[0], X, Y)],
-        second | {ANOTHER_SECOND: [_about(rule, beyond, X, Y)]},
-        [_about(rule, chain[0], Z, W)],
-        [_about(rule, beyond, Z, W)],
+        second | {ANOTHER_SECOND: [_about(rule, extra, X, Y)]},
+        [_about(rule, chain[0], *of_other)],
+        [_about(rule, extra, *of_other)],
         [
-            _fact(rule, _joined(rule, beyond, chain[0]), names[1], True),
-            _about(rule, _joined(rule, chain[0], beyond), X, Y),
+            _fact(rule, _joined(rule, extra, chain[0]), names[1], True),
+            _about(rule, _joined(rule, chain[0], extra), X, Y),
         ],
     )
 
@@ -339,24 +371,31 @@ def _remembering(
     words: Collection[str],
     pattern: str,
     pairs: int,
+    both_ways: bool,
 ) -> Iterator[Query]:
     """Yield the texts that state premise 2 alone: "whole" is what memory can complete.
 
     :param pattern: sentence pattern of the answer, "" of a class.
+    :param both_ways: the answer also follows from premise 2 reversed.
     """
     item = argument.item
     right = argument.right | {item.query.subject, *item.query.gold}
     unrelated = [*islice((another for another in others if _is_unrelated(argument, another)), pairs)]
-    texts = {text: _roles("begins", [premise]) for text, premise in _second_premises(rule, item).items()}
-    of_other = _roles("other", [_own_second(rule, item, Z, W)])
-    unknown, unknown_of_other = (_unknown(rule, item, words, *marks) for marks in ((X, Y), (Z, W)))
-    texts |= {NOTHING: [], OTHER_SUBJECT: of_other}
-    texts[SUBJECTS_EXCHANGED] = [*_roles("begins", [unknown]), *of_other, *_roles("other too", [unknown_of_other])]
+    texts = {text: [_roles("begins", [premise])] for text, premise in _second_premises(rule, item).items()}
+    texts |= {NOTHING: [()], OTHER_SUBJECT: [], SUBJECTS_EXCHANGED: []}
+    if rule in _OTHER_LIMIT and not both_ways:
+        texts[SECOND_REVERSED] = [_roles("begins", [_own_second(rule, item, Y, X)])]
+    for unlike in (False, True):
+        marks = _others(rule, unlike)
+        of_other = _roles("other", [_own_second(rule, item, *marks)])
+        unknown, also = (_unknown(rule, item, words, unlike, *who) for who in ((X, Y), marks))
+        texts[OTHER_SUBJECT].append(of_other)
+        texts[SUBJECTS_EXCHANGED].append((*_roles("begins", [unknown]), *of_other, *_roles("other too", [also])))
     for pair in range(pairs):
         right_of = {}
         if unrelated:
             another = unrelated[pair % len(unrelated)]
-            texts[ANOTHER_SECOND] = _roles("begins", [_own_second(rule, another.item)])
+            texts[ANOTHER_SECOND] = [_roles("begins", [_own_second(rule, another.item)])]
             right_of = {ANOTHER_SECOND: right | {_own_id(rule, another)}}
         for alteration, order, roles in in_orders(texts, PLAIN, ""):
             how = Wording(order=str(order))
@@ -384,12 +423,14 @@ def _second_premises(rule: str, item: RuleItem) -> dict[str, Premise]:
     return {WHOLE: second} | altered
 
 
-def _unknown(rule: str, item: RuleItem, words: Collection[str], x: str, y: str) -> Premise:
-    """Return premise 2 with one similar word of which nothing is known."""
+def _unknown(rule: str, item: RuleItem, words: Collection[str], unlike: bool, x: str, y: str) -> Premise:
+    """Return premise 2 with another word, similar or *unlike*, in its class or property, so that nothing is known."""
     text = _own_second(rule, item, x, y).plain
-    longest = max(re.findall(r"(?<!<)\b[^\W\d_]+", text), key=len)
-    strange = text.replace(longest, next(similar_words(longest, words)), 1)
-    return Premise(strange, strange)
+    name = text if rule in OF_PATTERN else item.query.subject
+    longest = max(re.findall(r"(?<!<)\b[^\W\d_]+", name), key=len, default=name)
+    unknown = nonce_words(item.query.id, words, LONG) if unlike else similar_words(longest, INNER, words)
+    before, _, after = text.rpartition(longest)
+    return Premise(*[f"{before}{next(unknown)}{after}"] * 2)
 
 
 def _counterfactual(rule: str, argument: Argument, others: Sequence[Argument], pairs: int) -> Iterator[Query]:

@@ -152,7 +152,7 @@ def _of_items(items: Sequence[AxiomItem], forms: Sequence[str], pairs: int, seed
         strange = [another for another in (*items[number + 1 :], *items[:number]) if _strange(item, another)]
         drawn = random.Random(f"{seed} {item.kind} {number}").sample(strange, min(DISTRACTORS, len(strange)))
         others, id_ = [another.fact for another in drawn], f"{item.kind}/{number}"
-        texts, own_seed = _premises(item, strange).texts(), f"{seed} {id_}"
+        texts, own_seed = {text: [roles] for text, roles in _premises(item, strange).texts().items()}, f"{seed} {id_}"
         for pair, form in product(range(pairs), forms):
             for alteration, order, roles in in_orders(texts, form, own_seed):
                 groups = {"rule": item.kind, "task": item.kind, "item": id_, "given": alteration, "pair": str(pair)}

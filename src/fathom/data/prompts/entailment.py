@@ -153,12 +153,7 @@ def phrase_of(pattern: str) -> str:
 
 
 def rule_texts(
-    data: QuerySet,
-    patterns: Patterns,
-    rules: Sequence[str],
-    wording: RuleWording,
-    pairs: int,
-    halves: Halves,
+    data: QuerySet, patterns: Patterns, rules: Sequence[str], wording: RuleWording, pairs: int, halves: Halves
 ) -> QuerySet:
     """Return the texts of each test item for each pair of pseudowords, and of each training item for one.
 
@@ -172,10 +167,7 @@ def rule_texts(
         if subset == "test" and (in_first is None or in_second is None):
             return
         for stated, (first, second) in GIVEN.items():
-            premises = {
-                "premise 1": EXPLICIT if first else in_first,
-                "premise 2": EXPLICIT if second else in_second,
-            }
+            premises = {"premise 1": EXPLICIT if first else in_first, "premise 2": EXPLICIT if second else in_second}
             yield _query(rule, item, stated, wording, pair, item.gold, space_of(rule), premises)
 
     return _queryset(data, patterns, rules, pairs, queries)
@@ -260,11 +252,7 @@ def _queryset(
 
 
 def pseudoword_queries(
-    data: QuerySet,
-    patterns: Patterns,
-    queries: Sequence[Query],
-    relations: Iterable[str],
-    notes: Sequence[str] = (),
+    data: QuerySet, patterns: Patterns, queries: Sequence[Query], relations: Iterable[str], notes: Sequence[str] = ()
 ) -> QuerySet:
     """Return *queries* about an ontology with their candidates. :param relations: names, also without a query."""
     whole = data.whole or data

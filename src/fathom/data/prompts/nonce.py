@@ -1,6 +1,6 @@
 """Nonce words for models that take only text, instead of pseudowords. None is a word of the data.
 
-``<z>`` and ``<w>`` begin and end as ``<x>`` and ``<y>`` do, so that a model has to read the whole word.
+``<z>`` and ``<w>`` differ from ``<x>`` and ``<y>`` in one sound, so that a model has to read the whole word.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from fathom.data.nonce import nonce_words, similar_words
+from fathom.data.nonce import INNER, LONG, nonce_words, similar_words
 from fathom.data.prompts.entailment import W, X, Y, Z
 from fathom.data.prompts.ontology import Patterns
 from fathom.data.queries import Query, QuerySet
@@ -18,7 +18,6 @@ from fathom.data.templates import Sentence
 
 _OF_WORDS = ("rdfs5", "rdfs11")
 """Rules whose pseudoword is a class or property, written in lower case."""
-_SYLLABLES = 3
 
 
 class NonceWords:
@@ -31,11 +30,11 @@ class NonceWords:
     def __init__(self, avoid: Collection[str], rules: Sequence[str], pairs: int, seed: int) -> None:
         self.of_rule: dict[str, list[str]] = {}
         for rule in rules:
-            drawn = nonce_words(f"{seed} {rule}", avoid, _SYLLABLES)
+            drawn = nonce_words(f"{seed} {rule}", avoid, LONG)
             words: list[str] = []
             for _ in range(pairs):
                 pair = [next(drawn), next(drawn)]
-                words += [*pair, *(next(similar_words(name, {*avoid, *words})) for name in pair)]
+                words += [*pair, *(next(similar_words(name, INNER, {*avoid, *words})) for name in pair)]
             self.of_rule[rule] = words if rule in _OF_WORDS else [word.capitalize() for word in words]
 
     def put_in(self, queries: QuerySet) -> QuerySet:

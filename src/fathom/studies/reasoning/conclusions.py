@@ -2,11 +2,8 @@
 
 The gain of an item is the value of its whole text less that of its *best* altered text. So no mixture of shortcuts, one
 of which fits some items and another the rest, has a mean gain above zero. The value is 1 / rank, or the credit of a
-choice, as a mean over pairs of pseudowords, and of an altered text that of its best order of sentences. Items whose
-premise 1 can be guessed are excluded from *uses what it remembers*.
-
-*Uses what it remembers* needs a gain above zero for the items whose premise 1 the model remembers, and a larger one
-than for the others. Where there are untrained twins, a conclusion also needs a gain above theirs.
+choice, as a mean over pairs of pseudowords, and of an altered text that of its best version and order of sentences.
+docs/methods/reasoning.md says what a conclusion needs.
 """
 
 from __future__ import annotations
@@ -25,6 +22,7 @@ from fathom.data.prompts.alterations import (
     OF_TEXT,
     PLAIN,
     REMEMBERS,
+    SECOND_REVERSED,
     WHOLE,
     needed,
 )
@@ -38,6 +36,7 @@ from fathom.studies.reasoning.shortcuts import Place
 
 MOST_UNANSWERED = 0.2
 """Largest share of items without an answer."""
+_WHY_LACKING = {ANOTHER_SECOND: "as no other item has an unrelated answer", SECOND_REVERSED: "as both roles have it"}
 _ITEMS = "item within rule"
 _GAIN, _MORE, _BEYOND = "gain", "gain over unremembered items", "gain over untrained twins"
 _NOTES = (
@@ -277,13 +276,12 @@ class _Weighed:
     def _missing(self) -> str:
         """Return why nothing can be concluded, with the number of items."""
         if len(self.items) < ENOUGH_ITEMS:
-            of_others = self._lacking == ANOTHER_SECOND
-            why_lacking = ", as no other item has an unrelated answer" if of_others else ", which is not evaluated"
+            why_lacking = _WHY_LACKING.get(self._lacking, "which is not evaluated")
             counts = {
                 "are solved by one": self.excluded,
                 "have no answer": self.unanswered,
                 "have a premise 1 whose memory is unknown": self.not_asked,
-                f"lack '{self._lacking}'{why_lacking}": len(self.every) - self.complete,
+                f"lack '{self._lacking}', {why_lacking}": len(self.every) - self.complete,
             }
             why = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
             few = f"{len(self.items)} items that no shortcut solves, {ENOUGH_ITEMS} are needed"

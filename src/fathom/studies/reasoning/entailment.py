@@ -33,14 +33,7 @@ from fathom.studies.reasoning.conclusions import (
     summarise,
     values_of_run,
 )
-from fathom.studies.reasoning.plan import (
-    PAIR,
-    EntailmentPlan,
-    Loader,
-    check_kind,
-    draw_items,
-    planned,
-)
+from fathom.studies.reasoning.plan import PAIR, EntailmentPlan, Loader, check_kind, draw_items, planned
 from fathom.studies.reasoning.runs import ModelRuns, PlannedTexts, plan_arguments, run_arguments
 from fathom.studies.reasoning.shortcuts import asked_texts, solved_items
 

@@ -29,15 +29,7 @@ from fathom.base.errors import BadInput
 from fathom.base.options import CIRCUMSTANCE, EVERYTHING, FOLDS
 from fathom.data.folds import all_with_folds, folds_of_queries
 from fathom.data.prompts.choices import OPTIONS, Choices, choices
-from fathom.data.prompts.entailment import (
-    ABSENT,
-    IMPLICIT,
-    SUBSETS,
-    Halves,
-    RuleWording,
-    rule_texts,
-    second_premises,
-)
+from fathom.data.prompts.entailment import ABSENT, IMPLICIT, SUBSETS, Halves, RuleWording, rule_texts, second_premises
 from fathom.data.prompts.nonce import NonceWords, excerpt_of
 from fathom.data.prompts.ontology import RULES, TEMPLATES
 from fathom.data.queries import QuerySet
@@ -55,13 +47,7 @@ from fathom.results.rows import Floats, Rows, grouped
 from fathom.store.folder import RunFolder
 from fathom.studies import MODEL, Announce, PlannedRun
 from fathom.studies.reasoning.conclusions import is_remembered
-from fathom.studies.reasoning.plan import (
-    LEAST,
-    EntailmentPlan,
-    learns,
-    of_task,
-    tasks_of,
-)
+from fathom.studies.reasoning.plan import LEAST, EntailmentPlan, learns, of_task, tasks_of
 
 PARTICULAR = TEMPLATES["type"][-1].removeprefix(SUBJECT)
 """The hypothesis's way to ask for a class: of several templates for P1, the rank by this one counts."""
@@ -279,13 +265,7 @@ class ModelRuns(PlannedTexts):
     """
 
     def __init__(
-        self,
-        name: str,
-        model: Model,
-        plan: EntailmentPlan,
-        tested: QuerySet,
-        out: Path,
-        announce: Announce,
+        self, name: str, model: Model, plan: EntailmentPlan, tested: QuerySet, out: Path, announce: Announce
     ) -> None:
         super().__init__(model, plan, tested)
         self.name, self.out, self.announce = name, out, announce

@@ -1,9 +1,7 @@
 """Shortcuts: ways to guess premise 1 from premise 2 without memory of it.
 
-An altered text takes the verdict from an answerer that copies, or that binds and joins loosely. None takes it from an
-answerer that reads with care, and guesses what it should remember: from a part of the name, from the most frequent
-answer, or from the answer of the item that is spelt most alike. So verdicts on memory rest on the items that no
-shortcut *solves*.
+No altered text takes the verdict from an answerer that reads with care, and guesses what it should remember. So
+verdicts on memory rest on the items that no shortcut *solves*.
 """
 
 from __future__ import annotations
@@ -108,21 +106,25 @@ class _Items:
 
     def by_neighbour(self, number: int) -> Mapping[str, float]:
         """Return how alike the premise 2 of the most similar other item with each answer is spelt."""
-        return self._alike(number, lambda left, right: SequenceMatcher(None, left, right, autojunk=False).ratio())
+        nearest = sorted(self._overlaps(number), key=lambda overlap: -overlap[1])[:_MOST_ALIKE]
+        scores: dict[str, float] = defaultdict(float)
+        for place, _ in nearest:
+            gold = self.texts[place].gold
+            alike = SequenceMatcher(None, self.bound[number], self.bound[place], autojunk=False)
+            scores[gold] = max(scores[gold], alike.ratio())
+        return scores
 
     def by_letters(self, number: int) -> Mapping[str, float]:
-        """Return the same by runs of three letters."""
-        return self._alike(number, lambda left, right: _overlap(_letters(left), _letters(right)))
+        """Return the votes of all other items for their answers, by the squared share of common runs of letters."""
+        votes: dict[str, float] = defaultdict(float)
+        for place, overlap in self._overlaps(number):
+            votes[self.texts[place].gold] += overlap**2
+        return votes
 
-    def _alike(self, number: int, likeness: Callable[[str, str], float]) -> Mapping[str, float]:
-        letters = self.letters[number]
-        others = [place for place in range(len(self.texts)) if place != number]
-        nearest = sorted(others, key=lambda place: -_overlap(letters, self.letters[place]))[:_MOST_ALIKE]
-        scores: dict[str, float] = defaultdict(float)
-        for place in nearest:
-            gold = self.texts[place].gold
-            scores[gold] = max(scores[gold], likeness(self.bound[number], self.bound[place]))
-        return scores
+    def _overlaps(self, number: int) -> list[tuple[int, float]]:
+        """Return the places of the other items, with the share of runs of three letters in common."""
+        asked = self.letters[number]
+        return [(place, _overlap(asked, letters)) for place, letters in enumerate(self.letters) if place != number]
 
 
 SHORTCUTS: Mapping[str, Callable[[_Items, int], Mapping[str, float]]] = {
@@ -130,7 +132,7 @@ SHORTCUTS: Mapping[str, Callable[[_Items, int], Mapping[str, float]]] = {
     "pieces of the premise": _Items.by_pieces,
     "frequency": _Items.by_frequency,
     "neighbour": _Items.by_neighbour,
-    "neighbour by letters": _Items.by_letters,
+    "votes by letters": _Items.by_letters,
 }
 
 
