@@ -276,19 +276,19 @@ def test_every_question_draws_its_own_options(tmp_path):
     built = build_choices(ChoicesBuildOptions(data=str(folder), out=tmp_path / "built", options=4, seed=1))
     counts = built.counts
     assert stated(built.notes, "rdfs2 (0), rdfs3 (0), rdfs5 (0), rdfs7 (0)")
-    assert counts["arguments/rdfs9-altered"] == 2 * (37 + 13 + 2) * 64, "whole and altered texts of each conclusion"
+    assert counts["arguments/rdfs9-altered"] == 2 * (51 + 20 + 2) * 64, "whole and altered texts of each conclusion"
     assert counts["memorizing/subClassOf"] == 64
     made = read(tmp_path / "built")
     shown_by = {query.id: made.candidates[query.candidates].names for query in made.queries}
     items = [query for query in made.queries if "item" in query.groups]
-    assert len(items) == 2 * (2 * (37 + 13 + 2) + 2) * 64
+    assert len(items) == 2 * (2 * (51 + 20 + 2) + 2) * 64
     assert sum(shown_by[query.id] == shown_by[query.groups["premise"]] for query in items) < 200
     by_id = {query.id: query for query in made.queries}
     true = [query for query in items if query.groups.get("given") not in (OF_TEXT, REVERSED)]
     assert all(by_id[query.groups["premise"]].gold == query.gold for query in true)
     # The right option stands at each letter about as often.
     places = Counter(shown_by[query.id].index(query.gold[0]) for query in items)
-    assert all(3150 < places[place] < 3630 for place in range(4))
+    assert all(4500 < places[place] < 4970 for place in range(4))
     again = build_choices(ChoicesBuildOptions(data=str(folder), out=tmp_path / "again", options=4, seed=1))
     assert again == built
     assert read(tmp_path / "again").questions == made.questions
