@@ -16,7 +16,7 @@ _MIDDLES = (
 _CODAS = (*"bdgklmnprtxz", "ld", "lm", "lt", "nd", "nk", "rn")
 _VOWELS = "aeiou"
 LONG = 3
-"""Syllables of words that have similar ones, which begin and end alike."""
+"""Syllables of words that have similar ones."""
 FIRST, INNER, LAST = 0, 3, -1
 """Sounds of such a word: its first consonants, its middle vowel, its last consonants."""
 _TRIES = 100
@@ -44,14 +44,14 @@ def nonce_words(seed: int | str, avoid: Collection[str] = (), syllables: int = 2
 
 
 def similar_words(word: str, at: int, avoid: Collection[str] = ()) -> Iterator[str]:
-    """Yield words that differ from *word* in one sound, as long as it if they can be, in an order of their own.
+    """Yield words that differ from a nonce word in one sound, first those of its length, in an order of their own.
 
-    :param at: number of the sound, or -1: of a shorter word the last. Words that differ in another one come after.
+    :param at: number of the sound, or -1. Words that differ in another one come after.
     :param avoid: words in lower case that are excluded.
     """
     sounds = re.findall(f"[{_VOWELS}]+|[^{_VOWELS}]+", word)
     draw = random.Random(f"similar to {word}")
-    for place in (min(at, len(sounds) - 1) % len(sounds), *range(len(sounds))):
+    for place in dict.fromkeys((at % len(sounds), *range(len(sounds)))):
         old = sounds[place]
         edge = {0: _ONSETS, len(sounds) - 1: _CODAS}.get(place, _MIDDLES)
         kind = list(_VOWELS if old[0] in _VOWELS else edge)

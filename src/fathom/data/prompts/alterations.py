@@ -16,7 +16,6 @@ Coarser conclusions are also right, and removed from the ranking, so that items 
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
@@ -77,7 +76,7 @@ DISTRACTORS = 2
 MOST_ORDERS = 6
 """An altered text has its sentences in so many orders, so that no place gives one away (three have no others)."""
 _OTHER_LIMIT = {"rdfs2": "rdfs3", "rdfs3": "rdfs2"}
-"""Rules whose answer is a class and whose item is none, so that memory has its direction in the roles of premise 2."""
+"""The rule of the other role, for domains and ranges: the direction of their memory is who does what to whom."""
 
 
 def needed(conclusion: str, rule: str, depth: int = 1) -> tuple[str, ...]:
@@ -267,7 +266,8 @@ def argument_queries(
     for rule in rules:
         every, left_out = arguments(data, patterns, rule)
         notes += left_out
-        limits = arguments(data, patterns, _OTHER_LIMIT[rule])[0] if rule in _OTHER_LIMIT else []
+        turned = rule in _OTHER_LIMIT and REMEMBERS in conclusions
+        limits = arguments(data, patterns, _OTHER_LIMIT[rule])[0] if turned else []
         limited = {(limit.item.query.subject, id_) for limit in limits for id_ in limit.right}
         for number, argument in enumerate(every):
             others = every[number + 1 :] + every[:number]
@@ -277,7 +277,8 @@ def argument_queries(
                 if REMEMBERS in conclusions:
                     pattern = patterns.get(RULES[rule], {}).get(argument.name, "")
                     both_ways = (argument.item.query.subject, argument.gold) in limited
-                    queries += _remembering(rule, argument, others, words, pattern, pairs, both_ways)
+                    unknown = next(nonce_words(f"{seed} unknown {argument.item.query.id}", words, LONG))
+                    queries += _remembering(rule, argument, others, unknown, pattern, pairs, both_ways)
                 if COUNTERFACTUAL in conclusions:
                     queries += _counterfactual(rule, argument, others, pairs)
     return pseudoword_queries(data, patterns, queries, rules, notes)
@@ -328,7 +329,7 @@ def _texts(
 
 
 def _others(rule: str, unlike: bool) -> tuple[str, str]:
-    """Return individuals that are not asked about: in both roles the same one if they are *unlike* the one that is."""
+    """Return the other individuals: similar ones, or twice the *unlike* partner of the one that is asked about."""
     return ((X, X) if rule == "rdfs3" else (Y, Y)) if unlike else (Z, W)
 
 
@@ -368,13 +369,14 @@ def _remembering(
     rule: str,
     argument: Argument,
     others: Sequence[Argument],
-    words: Collection[str],
+    unknown: str,
     pattern: str,
     pairs: int,
     both_ways: bool,
 ) -> Iterator[Query]:
     """Yield the texts that state premise 2 alone: "whole" is what memory can complete.
 
+    :param unknown: name of a class or property of which nothing is known.
     :param pattern: sentence pattern of the answer, "" of a class.
     :param both_ways: the answer also follows from premise 2 reversed.
     """
@@ -385,12 +387,12 @@ def _remembering(
     texts |= {NOTHING: [()], OTHER_SUBJECT: [], SUBJECTS_EXCHANGED: []}
     if rule in _OTHER_LIMIT and not both_ways:
         texts[SECOND_REVERSED] = [_roles("begins", [_own_second(rule, item, Y, X)])]
-    for unlike in (False, True):
-        marks = _others(rule, unlike)
+    begins = _roles("begins", [_about(rule, unknown, X, Y)])
+    for marks in (_others(rule, unlike) for unlike in (False, True)):
         of_other = _roles("other", [_own_second(rule, item, *marks)])
-        unknown, also = (_unknown(rule, item, words, unlike, *who) for who in ((X, Y), marks))
+        also = _roles("other too", [_about(rule, unknown, *marks)])
         texts[OTHER_SUBJECT].append(of_other)
-        texts[SUBJECTS_EXCHANGED].append((*_roles("begins", [unknown]), *of_other, *_roles("other too", [also])))
+        texts[SUBJECTS_EXCHANGED].append((*begins, *of_other, *also))
     for pair in range(pairs):
         right_of = {}
         if unrelated:
@@ -421,16 +423,6 @@ def _second_premises(rule: str, item: RuleItem) -> dict[str, Premise]:
         return {WHOLE: second, NEGATED_SECOND: denied(second), VERB_SECOND: doubted(second)}
     altered = {how: _about(rule, item.query.subject, X, Y, how) for how in (NEGATED_SECOND, VERB_SECOND)}
     return {WHOLE: second} | altered
-
-
-def _unknown(rule: str, item: RuleItem, words: Collection[str], unlike: bool, x: str, y: str) -> Premise:
-    """Return premise 2 with another word, similar or *unlike*, in its class or property, so that nothing is known."""
-    text = _own_second(rule, item, x, y).plain
-    name = text if rule in OF_PATTERN else item.query.subject
-    longest = max(re.findall(r"(?<!<)\b[^\W\d_]+", name), key=len, default=name)
-    unknown = nonce_words(item.query.id, words, LONG) if unlike else similar_words(longest, INNER, words)
-    before, _, after = text.rpartition(longest)
-    return Premise(*[f"{before}{next(unknown)}{after}"] * 2)
 
 
 def _counterfactual(rule: str, argument: Argument, others: Sequence[Argument], pairs: int) -> Iterator[Query]:

@@ -221,9 +221,8 @@ class _Weighed:
         self.every = list(values.get(WHOLE, ()))
         texts = (WHOLE, *self.altered)
         whole = [item for item in self.every if all(item in values.get(text, ()) for text in texts)]
-        self._lacking = next(
-            (text for text in texts if any(item not in values.get(text, ()) for item in self.every)), ""
-        )
+        lacking = {text: sum(item not in values.get(text, ()) for item in self.every) for text in texts}
+        self._lacking = {text: count for text, count in lacking.items() if count}
         answered = [item for item in whole if not np.isnan([values[text][item] for text in texts]).any()]
         self.complete, self.unanswered = len(whole), len(whole) - len(answered)
         remembered = [item for item in answered if evidence.memory is None or item in evidence.memory]
@@ -276,12 +275,14 @@ class _Weighed:
     def _missing(self) -> str:
         """Return why nothing can be concluded, with the number of items."""
         if len(self.items) < ENOUGH_ITEMS:
-            why_lacking = _WHY_LACKING.get(self._lacking, "which is not evaluated")
             counts = {
                 "are solved by one": self.excluded,
                 "have no answer": self.unanswered,
                 "have a premise 1 whose memory is unknown": self.not_asked,
-                f"lack '{self._lacking}', {why_lacking}": len(self.every) - self.complete,
+            }
+            counts |= {
+                f"lack '{text}', {_WHY_LACKING.get(text, 'which is not evaluated')}": count
+                for text, count in self._lacking.items()
             }
             why = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
             few = f"{len(self.items)} items that no shortcut solves, {ENOUGH_ITEMS} are needed"
