@@ -474,7 +474,7 @@ def _alike(reading: Reading) -> bool:
 
 
 def copies_unless_alike(reading: Reading, names: Names, world: World) -> Scores:
-    """Joins nothing and binds nobody; gives up where names differ so little that they may be confused."""
+    """Copies without joining names or reading the subject, unless two names are alike."""
     return {} if _alike(reading) else copies_last(reading, names, world)
 
 
@@ -511,7 +511,7 @@ SHORTCUTS: Mapping[str, Answerer] = {
     )
 }  # fmt: skip
 MEMORY_USERS: Mapping[str, Answerer] = {one.__name__: one for one in (bound_memory, memory_or_copy)}
-"""They do use what they remember of who is mentioned in a role or another, and combine nothing."""
+"""They use what they remember of the individual in question, whatever its role, and combine nothing."""
 
 
 # --- who reasons

@@ -396,7 +396,7 @@ def test_reversed_facts_are_spelt_as_in_whole_texts(things):
 
 @pytest.mark.parametrize(("rule", "asked"), [("rdfs2", "<x>"), ("rdfs3", "<y>")])
 def test_memory_is_asked_about_the_other_role(built, rule, asked):
-    """Who does what to whom: unless both roles have the answer."""
+    """Premise 2 is reversed, except for items whose domain and range have the same answer."""
     data, patterns = read(built), read_patterns(built)
     texts = argument_queries(data, patterns, ["rdfs2", "rdfs3"], (1,), ("plain",), 1, 0, (REMEMBERS,)).queries
     answers = {

@@ -76,7 +76,7 @@ DISTRACTORS = 2
 MOST_ORDERS = 6
 """An altered text has its sentences in so many orders, so that no place gives one away (three have no others)."""
 _OTHER_LIMIT = {"rdfs2": "rdfs3", "rdfs3": "rdfs2"}
-"""The rule of the other role, for domains and ranges: the direction of their memory is who does what to whom."""
+"""Domains and ranges: the rule about the other individual of premise 2. Their premise 2 is reversed, not their fact."""
 
 
 def needed(conclusion: str, rule: str, depth: int = 1) -> tuple[str, ...]:
@@ -168,7 +168,7 @@ def _roles(role: str, premises: Sequence[Premise]) -> Roles:
 
 
 def in_orders(texts: Mapping[str, Sequence[Roles]], form: str, seed: str) -> Iterator[tuple[str, int, Roles]]:
-    """Yield each text with the number of its order; whole texts and most further versions have one order alone."""
+    """Yield each text with the number of its order; whole texts and most further versions have only one order."""
     for text, versions in texts.items():
         most = MOST_ORDERS if text == SUBJECTS_EXCHANGED else 1
         usual, *others = (_orders(premises, form, seed) for premises in versions)
@@ -266,8 +266,7 @@ def argument_queries(
     for rule in rules:
         every, left_out = arguments(data, patterns, rule)
         notes += left_out
-        turned = rule in _OTHER_LIMIT and REMEMBERS in conclusions
-        limits = arguments(data, patterns, _OTHER_LIMIT[rule])[0] if turned else []
+        limits = arguments(data, patterns, _OTHER_LIMIT[rule])[0] if rule in _OTHER_LIMIT else []
         limited = {(limit.item.query.subject, id_) for limit in limits for id_ in limit.right}
         for number, argument in enumerate(every):
             others = every[number + 1 :] + every[:number]
